@@ -1,0 +1,62 @@
+"""`k3fleet doctor`: what the lab needs, what is there, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cli.output import output_option, print_facts, print_json, print_table
+from cli.progress import TerminalProgress
+from cli.wiring import tool_surroundings
+from fleet.errors import EXIT_GO, ToolError
+from lab.diagnosis import Diagnosis, ToolState, diagnose
+from lab.toolchain import Origin, ensure_tools
+
+
+@click.command()
+@click.option("--build", is_flag=True, help="Build what is missing now.")
+@output_option
+def doctor(output: str, *, build: bool) -> int:
+    """Check the tools that the lab needs.
+
+    Tools that are missing but can be built are built by the first rehearsal, or with --build.
+    Exit code 0 when everything is there or can be built, 5 otherwise.
+
+    \b
+    Example:
+        k3fleet doctor
+        k3fleet doctor --build
+        k3fleet doctor -o json
+    """
+    cache_dir, environ = tool_surroundings()
+    if build:
+        progress = TerminalProgress(sys.stderr)
+        ensure_tools(cache_dir=cache_dir, environ=environ, progress=progress)
+    result = diagnose(cache_dir=cache_dir, environ=environ)
+    if output == "json":
+        print_json({"ok": not result.problems, **asdict(result)})
+    else:
+        _print(result)
+    return ToolError.exit_code if result.problems else EXIT_GO
+
+
+def _print(result: Diagnosis) -> None:
+    columns = ["tool", "wanted", "status", "found"]
+    rows = [[tool.name, tool.wanted, tool.status, _found(tool)] for tool in result.tools]
+    if any(tool.fix for tool in result.tools):
+        columns.append("what to do")
+        rows = [[*row, tool.fix] for row, tool in zip(rows, result.tools, strict=True)]
+    print_table(columns, rows)
+    print_facts(result.machine.items())
+    for problem in result.problems:
+        click.echo(f"problem: {problem}", err=True)
+
+
+def _found(tool: ToolState) -> str:
+    """Shorten where a tool is: whole paths are in the JSON."""
+    if tool.found in (Origin.BUILT, Origin.WHEEL):
+        return f"{tool.found}: {'/'.join(Path(tool.where).parts[-2:])}"
+    return tool.where or tool.found

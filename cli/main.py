@@ -1,0 +1,152 @@
+"""Start k3fleet: find the command, run it, turn errors into messages and exit codes.
+
+A command's module is imported only when that command runs, so that
+`k3fleet plan` never waits for Pulumi, Locust or Dynamo to load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple, cast
+
+import click
+
+from fleet.errors import EXIT_CONFIG, EXIT_GO, ConfigError, FleetError
+
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+EXIT_BUG = 70  # EX_SOFTWARE; Python's own 1 would read as no-go
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our output has closed it."""
+
+
+class LazyCommand(NamedTuple):
+    """Where a command lives, and its line in `k3fleet --help`."""
+
+    target: str  # module:attribute
+    short_help: str
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "plan": LazyCommand("cli.plan:plan", "Show what would run where. Changes nothing."),
+    "render": LazyCommand("cli.render:render", "Write the Kubernetes manifests as files."),
+    "lint": LazyCommand("cli.lint:lint", "Find mistakes in manifests, with reason and fix."),
+    "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
+    "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
+    "rehearse": LazyCommand(
+        "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
+    ),
+    "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
+    "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the names in the order of a launch."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module that holds a command."""
+        command = COMMANDS.get(cmd_name)
+        if command is None:
+            return None
+        module, _, attribute = command.target.partition(":")
+        return cast(click.Command, getattr(import_module(module), attribute))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; take a closed pipe from click, which would exit 1, our no-go."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command list without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.short_help) for name, command in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="k3fleet", prog_name="k3fleet")
+def root() -> None:
+    """Launch and keep running Kimi K3 on GB300 NVL72 racks.
+
+    \b
+    Example:
+        k3fleet plan fleets/demo.yaml
+        k3fleet rehearse fleets/demo.yaml
+
+    \b
+    Exit codes:
+        0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
+        4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
+        70 a bug in k3fleet (with a traceback), 130 interrupted
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        outcome = root.main(args=argv, prog_name="k3fleet", standalone_mode=False)
+        if sys.stdout is not None:  # it is None when the caller closed it
+            sys.stdout.flush()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        return _report(error)
+    return outcome if isinstance(outcome, int) else EXIT_GO
+
+
+def _report(error: BaseException) -> int:
+    """Say what happened and choose the exit code; a bug keeps its traceback."""
+    match error:
+        case click.ClickException():
+            with contextlib.suppress(OSError):
+                error.show()
+            code = EXIT_CONFIG
+        case FleetError():
+            _show(error)
+            code = error.exit_code
+        case KeyboardInterrupt() | click.Abort():
+            _say("interrupted")
+            # click turns the interrupt into its Abort; the signal's own code is in the cause.
+            code = getattr(error.__cause__ or error, "exit_code", EXIT_INTERRUPTED)
+        case ReaderGoneError() | BrokenPipeError():  # `k3fleet plan FILE | head -1`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = EXIT_BROKEN_PIPE
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            where = error.filename or "output"
+            _say(f"error: {where}: {error.strerror}. Free some space and retry.")
+            code = FleetError.exit_code
+        case _:
+            traceback.print_exception(error)
+            code = EXIT_BUG
+    return code
+
+
+def _show(error: FleetError) -> None:
+    for line in str(error).splitlines():
+        _say(f"error: {line}")
+    if isinstance(error, ConfigError) and len(error.problems) > 1:
+        _say(f"{len(error.problems)} problems found, nothing was started.")
+
+
+def _say(line: str) -> None:
+    """Write to stderr; when that is gone or full, the exit code still tells."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fleet.units import UnitError, parse_duration
+
+MAX_TOKEN_SCALE = 256  # beyond it a typical prompt is shorter than a few cache blocks
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            seconds = parse_duration(str(value))
+        except UnitError as error:
+            self.fail(str(error), param, ctx)
+        if seconds <= 0:
+            self.fail(f"{value} is not a positive duration.", param, ctx)
+        return seconds
+
+
+DURATION = _Duration()
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; `nan` passes click's own, because it is neither below nor above."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+def lab_options(command: FunctionT) -> FunctionT:
+    """Add the options that shape a lab to a command."""
+    for option in reversed(_LAB_OPTIONS):
+        command = option(command)
+    return command
+
+
+work_dir_option = click.option(
+    "--work-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where state and reports go. Default: .k3fleet/FLEET_NAME",
+)
+
+_LAB_OPTIONS = (
+    click.option(
+        "--token-scale",
+        type=click.IntRange(1, MAX_TOKEN_SCALE),
+        default=16,
+        show_default=True,
+        help="Divide prompts, answers and the engines' cache by this.",
+    ),
+    click.option(
+        "--tokenizer",
+        "tokenizer_dir",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="K3's tokenizer files. Default: a small tokenizer made on this machine.",
+    ),
+    work_dir_option,
+)

@@ -1,0 +1,43 @@
+"""Read the environment: the only place that does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cli.progress import TerminalProgress
+from fleet.load import Fleet
+from lab.rehearsal import Surroundings
+
+WORK_FOLDER = ".k3fleet"
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """Return the user's cache folder for k3fleet."""
+    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "/")) / ".cache")
+    return Path(base) / "k3fleet"
+
+
+def tool_surroundings() -> tuple[Path, dict[str, str]]:
+    """Return where tools are kept, and the environment they are looked for and built in."""
+    return cache_dir(os.environ), dict(os.environ)
+
+
+def work_folder(fleet: Fleet, given: Path | None) -> Path:
+    """Return where a fleet's state and reports go."""
+    return (given or Path(WORK_FOLDER) / fleet.spec.name).absolute()
+
+
+def surroundings(fleet: Fleet, work_dir: Path | None) -> Surroundings:
+    """Collect what a rehearsal takes from this process."""
+    return Surroundings(
+        work_dir=work_folder(fleet, work_dir),
+        cache_dir=cache_dir(os.environ),
+        environ=dict(os.environ),
+        command=("k3fleet", *sys.argv[1:]),
+        progress=TerminalProgress(sys.stderr),
+        now=lambda: datetime.now(UTC),
+    )

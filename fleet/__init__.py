@@ -1,0 +1,1 @@
+"""The pure core: fleet files, packing, memory and plans. Nothing here touches the world."""

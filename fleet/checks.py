@@ -1,0 +1,122 @@
+"""Check what one value of a fleet file means for another.
+
+Works on the raw data, so that these faults are shown together with wrong types
+and unknown keys instead of one run later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from fleet.errors import Problem
+from fleet.hardware import Hardware
+from fleet.packing import replicas_that_fit
+from fleet.release import Release
+from fleet.spec import RackSpec
+from fleet.yaml_document import Document, NodePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A mapping inside a list of the file, and where it stands."""
+
+    path: NodePath
+    data: dict[str, object]
+
+
+def regions_problems(
+    document: Document, hardware: Hardware | None, nodes_per_replica: int
+) -> list[Problem]:
+    """Find names used twice, names that would collide, and racks asked for too much."""
+    regions = list(_entries(document.data, (), "regions"))
+    racks = [rack for region in regions for rack in _entries(region.data, region.path, "racks")]
+    problems = _repeated(document, regions, "name", "region name")
+    problems += _repeated(document, racks, "id", "rack id")
+    problems += _colliding(document, racks)
+    for rack in racks:
+        problems += _overfull(document, rack, hardware, nodes_per_replica)
+    return problems
+
+
+def group_problem(hardware: Hardware, release: Release) -> tuple[str, str] | None:
+    """Say what is wrong with a prefill/decode ratio that does not fill a full rack."""
+    pools = release.disaggregation
+    slots = replicas_that_fit(hardware.nodes_per_rack, release.nodes)
+    if pools is None or slots % pools.group == 0:
+        return None
+    sizes = " or ".join(str(size) for size in range(2, slots + 1) if slots % size == 0)
+    ratio = f"{pools.prefill.replicas} prefill + {pools.decode.replicas} decode"
+    what = f"{ratio} are {pools.group} replicas, which do not divide the {slots} of a rack"
+    return what, f"Choose a sum of {sizes}, for example 2 prefill + 1 decode"
+
+
+def _entries(owner: object, path: NodePath, key: str) -> Iterator[_Entry]:
+    items = owner.get(key) if isinstance(owner, dict) else None
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            yield _Entry(path=(*path, key, index), data=item)
+
+
+def _repeated(document: Document, entries: list[_Entry], key: str, noun: str) -> list[Problem]:
+    first: dict[str, _Entry] = {}
+    problems = []
+    for entry in entries:
+        name = entry.data.get(key)
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            lines = [document.line((*at.path, key)) for at in (first[name], entry)]
+            what = f"{noun} {name!r} is used twice, on lines {lines[0]} and {lines[1]}"
+            problems.append(document.problem((*entry.path, key), what, "Rename one of them"))
+        first.setdefault(name, entry)
+    return problems
+
+
+def _colliding(document: Document, racks: list[_Entry]) -> list[Problem]:
+    """Refuse a rack named like another rack's replica.
+
+    With racks `a` and `a-1`, the pods of replica `a-1` and the replica objects of
+    rack `a-1` would both be called `a-1-0`.
+    """
+    ids = {rack.data["id"] for rack in racks if isinstance(rack.data.get("id"), str)}
+    problems = []
+    for rack in racks:
+        name = rack.data.get("id")
+        if not isinstance(name, str):
+            continue
+        stem, _, slot = name.rpartition("-")
+        if stem in ids and slot.isdecimal():
+            what = f"rack id {name!r} reads like replica {slot} of rack {stem!r}"
+            fix = f"Rename one, for example {stem}-r{slot}"
+            problems.append(document.problem((*rack.path, "id"), what, fix))
+    return problems
+
+
+def _overfull(
+    document: Document, rack: _Entry, hardware: Hardware | None, nodes_per_replica: int
+) -> list[Problem]:
+    healthy = rack.data.get("healthy_nodes", RackSpec.model_fields["healthy_nodes"].default)
+    wanted = rack.data.get("replicas")
+    if not _is_count(healthy):
+        return []
+    problems = []
+    if hardware and healthy > hardware.nodes_per_rack:
+        what = f"{healthy} healthy nodes, but a {hardware.name} has {hardware.nodes_per_rack} nodes"
+        fix = f"Give at most {hardware.nodes_per_rack}"
+        problems.append(document.problem((*rack.path, "healthy_nodes"), what, fix))
+        healthy = hardware.nodes_per_rack
+    fits = replicas_that_fit(healthy, nodes_per_replica)
+    if _is_count(wanted) and wanted > fits:
+        what = (
+            f"{wanted} replicas asked, but {healthy} healthy nodes / {nodes_per_replica} nodes "
+            f"per replica = {fits}"
+        )
+        fix = f"Lower replicas to {fits}, or leave it out to use all that fit"
+        problems.append(document.problem((*rack.path, "replicas"), what, fix))
+    return problems
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,81 @@
+"""Describe the inference engine of a release, one of ours or a house engine."""
+
+from __future__ import annotations
+
+import string
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fleet.model import EngineKind
+from fleet.schema import FileModel, Text, refuse
+from fleet.spec import Port
+
+# What a house engine's command may name in braces.
+COMMAND_WORDS = frozenset(
+    {"weights", "model", "nodes", "rank", "leader", "tensor", "host", "port", "context_tokens"}
+)
+
+
+class CustomEngine(FileModel):
+    """A house engine: how it is started, and what it can do.
+
+    `registers: dynamo` means that it is a Dynamo worker, as vLLM and SGLang are
+    here: frontends find it and route by cache. `registers: nothing` means that it
+    only speaks the OpenAI API: the gateway then sends sessions straight to it, by
+    a hash of the session, and the region has no frontends.
+    """
+
+    command: tuple[Text, ...] = Field(min_length=1)
+    # Of the other nodes; None: the same command, told apart by {rank}.
+    worker_command: tuple[Text, ...] | None = None
+    registers: Literal["dynamo", "nothing"]
+    port: Port = 8000  # the OpenAI API
+    health_path: Text = "/health"
+    health_port: Port | None = None  # None: `port`
+    # Where it publishes which blocks it caches (ZMQ); None: it does not.
+    kv_events_port: Port | None = None
+
+    @model_validator(mode="after")
+    def _known_words(self) -> Self:
+        for part in (*self.command, *(self.worker_command or ())):
+            for word in _fields(part):
+                if word not in COMMAND_WORDS:
+                    known = ", ".join(sorted(COMMAND_WORDS))
+                    raise refuse(
+                        f"command: {{{word}}} is not known",
+                        f"Use one of {known}; write {{{{ and }}}} for braces",
+                    )
+        return self
+
+
+class Engine(FileModel):
+    """The inference engine and the image that holds it."""
+
+    kind: EngineKind
+    # By digest: public dev tags of K3 images were pushed again under the same name. None: there
+    # is no public image, so a release made from this preset must bring its own.
+    image: Text | None = None
+    version: Text
+    custom: CustomEngine | None = None
+
+    @model_validator(mode="after")
+    def _custom_is_described(self) -> Self:
+        if (self.kind == "custom") != (self.custom is not None):
+            raise refuse(
+                f"kind {self.kind} {'needs' if self.custom is None else 'has no'} section custom",
+                "Describe a house engine with kind: custom and a section custom",
+            )
+        return self
+
+    @property
+    def registers(self) -> bool:
+        """Say whether it is a Dynamo worker, which frontends find."""
+        return self.custom is None or self.custom.registers == "dynamo"
+
+
+def _fields(text: str) -> list[str]:
+    try:
+        return [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise refuse(f"command: {text!r}: {error}", "Write {{ and }} for braces") from error

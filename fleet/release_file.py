@@ -1,0 +1,191 @@
+"""Read a release file: what it extends, and whether a frozen one was edited.
+
+A frozen file is called by its own id, `<name>-<8 hex digits>.yaml`. Whoever
+reads that id in a cluster finds the file; whoever edits the file is stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from fleet.errors import ConfigError, Problem
+from fleet.presets import FILE_ENDINGS, NotFound, named_file
+from fleet.release import ID_HASH_DIGITS, Release, has_digest, release_id
+from fleet.schema import DNS_LABEL_MAX, found_text, validate
+from fleet.yaml_document import Document, NodePath, read_document
+from fleet.yaml_merge import lay_over
+
+EXTENDS = "extends"
+MAX_BASES = 5  # ours stack 3; more is a maze for whoever must find a value at night
+
+_FROZEN_STEM = re.compile(rf".+-[0-9a-f]{{{ID_HASH_DIGITS}}}")
+# Whole words of a name: PER_TOKEN_QUANT and MAX_TOKENS are no credentials, HF_TOKEN is.
+_CREDENTIAL = re.compile(r"(^|_)(TOKEN$|(SECRET|PASSWORD|PASSWD|API_?KEY)(_|$))")
+
+
+def read_release(path: Path) -> Document:
+    """Read a release file laid over all that it extends; faults become problems."""
+    document = read_document(path)
+    if document.unreadable:
+        return document
+    return _resolved(document, path, (path.resolve(),))
+
+
+def check_release(path: Path) -> tuple[Release | None, list[Problem]]:
+    """Read a release file and return its release, or None with everything wrong with it."""
+    document = read_release(path)
+    release, problems = validate(Release, document)
+    if release is not None:
+        problems += file_problems(document, release)
+    return (None if problems else release), problems
+
+
+def release_files(path: Path) -> list[Path]:
+    """List the release files of a folder; a file stands for itself."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in FILE_ENDINGS)
+
+
+def file_problems(
+    document: Document, release: Release, *, to_freeze: bool = False
+) -> list[Problem]:
+    """Find what makes a valid release one that must not run, or must not be frozen."""
+    problems = list(_credential_problems(document, release))
+    if len(identity := release_id(release)) > DNS_LABEL_MAX:
+        what = f"the id {identity} has {len(identity)} characters, labels hold {DNS_LABEL_MAX}"
+        fix = f"Shorten the name to {DNS_LABEL_MAX - len(identity) + len(release.name)}"
+        problems.append(document.problem(("name",), what, fix))
+    problems += edited_problems(document, release)
+    if to_freeze or frozen_id(document.file, release):
+        problems += _unpinned_problems(document, release)
+    elif release.engine.image is not None and not has_digest(release.engine.image):
+        problems.append(_unpinned(document, ("engine", "image"), release.engine.image))
+    return problems
+
+
+def edited_problems(document: Document, release: Release) -> list[Problem]:
+    """Find whether a frozen file holds another release than its name says."""
+    named = frozen_id(document.file, release)
+    if named is None or named == release_id(release):
+        return []
+    what = f"its content is release {release_id(release)}, but its name says {named}"
+    fix = "Do not edit a frozen release: restore it, or make a new one with `k3fleet release new`"
+    return [Problem(file=document.file, line=None, path="", what=what, fix=fix)]
+
+
+def frozen_id(file: str, release: Release) -> str | None:
+    """Give the id that a file's name claims, or None for a file that may change.
+
+    A file called like the release in it makes no claim: `nightly-20261129.yaml` with
+    `name: nightly-20261129`.
+    """
+    stem = Path(file).stem
+    return stem if _FROZEN_STEM.fullmatch(stem) and stem != release.name else None
+
+
+def by_id(releases: Iterable[tuple[str, Release]]) -> dict[str, Release]:
+    """Index (where from, release) by id; refuse one id for two contents."""
+    found = list(releases)
+    if problems := clash_problems(found):
+        raise ConfigError.of(problems)
+    return {release_id(release): release for _, release in found}
+
+
+def clash_problems(releases: Iterable[tuple[str, Release]]) -> list[Problem]:
+    """Find ids that two contents share: in a cluster nobody could tell the two apart."""
+    first: dict[str, tuple[str, Release]] = {}
+    problems = []
+    for where, release in releases:
+        name = release_id(release)
+        other, known = first.setdefault(name, (where, release))
+        if known != release:
+            what = f"two releases have the id {name}, this one and {other}"
+            fix = "Give one of them another name"
+            problems.append(Problem(file=where, line=None, path="name", what=what, fix=fix))
+    return problems
+
+
+def _resolved(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
+    data = document.data
+    if not isinstance(data, dict) or EXTENDS not in data:
+        return document
+    own = replace(document, data={key: data[key] for key in data if key != EXTENDS})
+    base = None if document.is_broken((EXTENDS,)) else _base(document, path, chain)
+    if isinstance(base, Document):
+        return lay_over(base, own)
+    problems = own.problems if base is None else (*own.problems, base)
+    # Without its base, most of the release would be reported as missing.
+    return replace(own, problems=problems, broken=own.broken | {()})
+
+
+def _base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document | Problem:
+    name = document.data[EXTENDS] if isinstance(document.data, dict) else None
+    if not isinstance(name, str) or not name:
+        what = f"expected a preset or a path, found {found_text(name)}"
+        return document.problem((EXTENDS,), what, "Name a preset, or a file that ends in .yaml")
+    found = named_file("release", name, path.parent)
+    if isinstance(found, NotFound):
+        return document.problem((EXTENDS,), found.what, found.fix)
+    base = read_document(found)
+    if base.unreadable:
+        what = f"{base.file} {base.problems[0].what}"
+        return document.problem((EXTENDS,), what, "Check the path")
+    own = found.resolve()
+    way = " -> ".join(file.name for file in (*chain, own))
+    if own in chain:
+        return document.problem((EXTENDS,), f"leads back to itself: {way}", "Cut the circle")
+    if len(chain) > MAX_BASES:
+        what = f"more than {MAX_BASES} files lie under each other: {way}"
+        return document.problem((EXTENDS,), what, "Write the values of some of them out")
+    return _resolved(base, found, (*chain, own))
+
+
+def _credential_problems(document: Document, release: Release) -> Iterator[Problem]:
+    """Refuse what reads like a credential: a release is copied into every cluster and log."""
+    fix = "Keep it out of releases: name its Secret under `secrets` of the fleet file"
+    for path, name in _names(release):
+        if _CREDENTIAL.search(name.lstrip("-").replace("-", "_").upper()):
+            yield document.problem(path, f"{found_text(name)} looks like a credential", fix)
+
+
+def _names(release: Release) -> Iterator[tuple[NodePath, str]]:
+    """Give every variable and flag that a release sets, with its path."""
+    parts: list[tuple[NodePath, dict[str, str], tuple[str, ...]]] = [
+        ((), release.env, release.args)
+    ]
+    if pools := release.disaggregation:
+        parts.append((("disaggregation", "prefill"), pools.prefill.env, pools.prefill.args))
+        parts.append((("disaggregation", "decode"), pools.decode.env, pools.decode.args))
+    for path, env, args in parts:
+        for name in env:
+            yield (*path, "env", name), name
+        for index, word in enumerate(args):
+            if word.startswith("-"):
+                yield (*path, "args", index), word.partition("=")[0]
+
+
+def _unpinned_problems(document: Document, release: Release) -> list[Problem]:
+    """Find the images that may change under a frozen release."""
+    problems = []
+    if release.engine.image is None:
+        fix = "Give the image that you built, by digest"
+        problems.append(document.problem(("engine", "image"), "the key is missing", fix))
+    images = (("engine", release.engine.image), ("dynamo", release.dynamo.image))
+    return problems + [
+        _unpinned(document, (section, "image"), image)
+        for section, image in images
+        if image is not None and not has_digest(image)
+    ]
+
+
+def _unpinned(document: Document, path: NodePath, image: str) -> Problem:
+    return document.problem(
+        path,
+        f"the image {found_text(image)} has no digest",
+        "Write repository:tag@sha256:<64 hex digits>, because a tag can be moved; "
+        "`crane digest IMAGE` prints it",
+    )

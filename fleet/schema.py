@@ -1,0 +1,229 @@
+"""Check a YAML document against a pydantic model and explain what is wrong with it.
+
+pydantic says `extra_forbidden at ('regions', 0, 'rakcs')`; a person needs the
+line, the path, what is wrong and the nearest key that exists. This module is
+that translation, and the field types that all k3fleet files share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from types import UnionType
+from typing import Annotated, TypeVar, Union, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from fleet.errors import Problem
+from fleet.units import UnitError, parse_bytes, parse_duration
+from fleet.yaml_document import SHOWN_CHARS, Document, NodePath
+
+MAX_TRANSLATED = 1000  # finding the nearest key takes 0.2 ms
+DNS_LABEL_MAX = 63  # RFC 1123, as Kubernetes checks it
+_LABEL_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+class FileModel(BaseModel):
+    """Base of everything that is read from a file: frozen, and no unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_name=True,
+        validate_by_alias=True,
+        allow_inf_nan=False,
+    )
+
+
+def refuse(what: str, fix: str) -> PydanticCustomError:
+    """Make a validator's error that carries our two sentences."""
+    return PydanticCustomError("k3fleet", "{what}", {"what": what, "fix": fix})
+
+
+def check_dns_label(text: str, max_length: int = DNS_LABEL_MAX) -> str:
+    """Refuse a name that Kubernetes would refuse later, in the middle of a rollout."""
+    if len(text) > max_length:
+        raise refuse(
+            f"{found_text(text)} has {len(text)} characters, {max_length} are allowed", "Shorten it"
+        )
+    if not text or not _LABEL_CHARS.issuperset(text) or text[0] == "-" or text[-1] == "-":
+        raise refuse(
+            f"{found_text(text)} is not a DNS label",
+            "Use lower-case letters, digits and dashes, with a letter or digit at both ends",
+        )
+    return text
+
+
+def _bytes(value: object) -> object:
+    if isinstance(value, str):
+        return _unit(parse_bytes, value)
+    return value
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, str):
+        return _unit(parse_duration, value)
+    return value
+
+
+def _unit(parse: Callable[[str], object], value: str) -> object:
+    try:
+        return parse(value)
+    except UnitError as error:
+        what, _, fix = str(error).partition(". ")
+        raise refuse(what, fix) from error
+
+
+DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
+Count = Annotated[int, Strict(), Field(ge=0)]
+Positive = Annotated[int, Strict(), Field(ge=1)]
+Fraction = Annotated[float, Strict(), Field(gt=0, lt=1)]
+Ratio = Annotated[float, Strict(), Field(gt=0)]
+Bytes = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_bytes)]
+Seconds = Annotated[float, Strict(), Field(gt=0, le=31_536_000), BeforeValidator(_seconds)]
+Text = Annotated[str, Field(min_length=1)]
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def validate(model: type[ModelT], document: Document) -> tuple[ModelT | None, list[Problem]]:
+    """Return the model, or None with every problem of the document."""
+    problems = list(document.problems)
+    if document.is_broken(()):
+        return None, problems
+    try:
+        valid = model.model_validate(document.data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems += _translate(model, document, error.errors(include_url=False))
+        return None, problems
+    return (None if problems else valid), problems
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Propose the nearest known word, and list all of them."""
+    words = sorted(known)
+    near = get_close_matches(word[:SHOWN_CHARS], words, n=1, cutoff=0.6)
+    listed = f"Known: {', '.join(words)}"
+    return f"Did you mean {near[0]!r}? {listed}" if near else listed
+
+
+def _translate(
+    model: type[BaseModel], document: Document, errors: Iterable[ErrorDetails]
+) -> list[Problem]:
+    problems = []
+    for error in islice(errors, MAX_TRANSLATED):
+        path: NodePath = tuple(part for part in error["loc"] if part != "[key]")
+        # pydantic counts only the valid items of a list, whose own faults are reported already
+        miscounted = error["type"] == "too_short" and error["input"]
+        if document.is_broken(path) or miscounted:
+            continue
+        what, fix = _explain(model, path, error)
+        problems.append(document.problem(path, what, fix))
+    return problems
+
+
+_EXPECTED = {
+    "int_type": ("a whole number", "Write it without quotes, for example 9"),
+    "float_type": ("a number", "Write it without quotes, for example 0.92"),
+    "string_type": ("text", "Write a word, in quotes if it looks like a number"),
+    "bool_type": ("true or false", "Write true or false"),
+    "bool_parsing": ("true or false", "Write true or false"),
+    "list_type": ("a list", "Start each item with `- `"),
+    "tuple_type": ("a list", "Start each item with `- `"),
+    "dict_type": ("a mapping", "Write `key: value` lines, indented"),
+    "model_type": ("a mapping", "Write `key: value` lines, indented"),
+    "int_parsing": ("a whole number as key", "Write for example 8"),
+}
+
+
+def _explain(model: type[BaseModel], path: NodePath, error: ErrorDetails) -> tuple[str, str]:
+    kind, value = error["type"], error["input"]
+    context: Mapping[str, object] = error.get("ctx", {})
+    last = str(path[-1]) if path else ""
+    found = found_text(value)
+    match kind:
+        case "k3fleet":
+            explained = str(context["what"]), str(context["fix"])
+        case "extra_forbidden":
+            explained = "unknown key", suggestion(last, _known_keys(model, path[:-1]))
+        case "missing":
+            explained = "the key is missing", f"Add `{last}`{_description(model, path)}"
+        case "literal_error":
+            words = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
+            explained = f"{found} is not one of the choices", suggestion(str(value), words)
+        case "string_too_short":
+            explained = "is empty", "Give a value, or leave the key out"
+        case "too_short":
+            explained = "is empty", f"Give at least one{_description(model, path)}"
+        case _ if kind in _EXPECTED:
+            expected, fix = _EXPECTED[kind]
+            explained = f"expected {expected}, found {found}", fix
+        case _:
+            explained = _out_of_range(found, context) or (error["msg"], "Correct the value")
+    return explained
+
+
+def _out_of_range(found: str, context: Mapping[str, object]) -> tuple[str, str] | None:
+    bounds = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    for name, words in bounds.items():
+        if name in context:
+            return f"{found} is out of range", f"Give {words} {context[name]}"
+    return None
+
+
+def found_text(value: object) -> str:
+    """Name a wrong value the way its author would recognise it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return repr(value if len(value) <= SHOWN_CHARS else value[: SHOWN_CHARS - 3] + "...")
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else str(value)
+
+
+def _known_keys(model: type[BaseModel], path: NodePath) -> list[str]:
+    owner = model_at(model, path)
+    if owner is None:
+        return []
+    return [field.alias or name for name, field in owner.model_fields.items()]
+
+
+def _description(model: type[BaseModel], path: NodePath) -> str:
+    owner = model_at(model, path[:-1])
+    fields = owner.model_fields.items() if owner else ()
+    for name, field in fields:
+        if (field.alias or name) == path[-1] and field.description:
+            return f": {field.description}"
+    return ""
+
+
+def model_at(model: type[BaseModel], path: NodePath) -> type[BaseModel] | None:
+    """Follow a path through nested models; list indices stay at the item's model."""
+    current: type[BaseModel] | None = model
+    for part in path:
+        if isinstance(part, int) or current is None:
+            continue
+        by_key = {field.alias or name: field for name, field in current.model_fields.items()}
+        current = _inner_model(by_key[part].annotation) if part in by_key else None
+    return current
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (tuple, list, Union, UnionType, Annotated):
+        return next(filter(None, map(_inner_model, get_args(annotation))), None)
+    return None

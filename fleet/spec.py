@@ -1,0 +1,191 @@
+"""Define the fleet file: what a team writes down about its racks.
+
+Only what the team decides is in it. Model, hardware and release facts live in
+their own files, which a fleet file names.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from fleet.router import RouterSpec
+from fleet.schema import (
+    Count,
+    DnsLabel,
+    FileModel,
+    Positive,
+    Text,
+    check_dns_label,
+    found_text,
+    refuse,
+)
+
+REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
+RACK_ID_MAX = REPLICA_NAME_MAX - len("-17")  # 18 replicas of one node each
+
+
+def _rack_id(text: str) -> str:
+    check_dns_label(text, RACK_ID_MAX)
+    if text[0].isdigit():  # replicas are named after it, and a LeaderWorkerSet is DNS-1035
+        raise refuse(f"{found_text(text)} starts with a digit", "Start it with a letter")
+    return text
+
+
+RackId = Annotated[str, AfterValidator(_rack_id)]
+REGION_NAME_MAX = 40  # node and stack names are made of it
+
+
+def _region_name(text: str) -> str:
+    return check_dns_label(text, REGION_NAME_MAX)
+
+
+def _namespace(text: str) -> str:
+    check_dns_label(text)
+    if text == "default" or text.startswith("kube-"):
+        raise refuse(
+            f"{found_text(text)} belongs to the cluster", "Give k3fleet a namespace of its own"
+        )
+    return text
+
+
+def _quoted_version(value: object) -> object:
+    if isinstance(value, float):
+        raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
+    return value
+
+
+def _rule_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Z][0-9]{3}", text):
+        raise refuse(f"{found_text(text)} is no rule", "Name one, for example K003")
+    return text
+
+
+def _date(value: object) -> object:
+    try:
+        return date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise refuse(f"{found_text(value)} is no date", "Write it as 2027-01-31") from error
+
+
+RegionName = Annotated[str, AfterValidator(_region_name)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
+Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
+Backend = Literal["lws", "dgd"]
+# What the linter has schemas for.
+Kubernetes = Literal["1.34", "1.35", "1.36", "1.37"]
+DEFAULT_KUBERNETES: Kubernetes = "1.37"
+DEFAULT_MODEL = "kimi-k3"
+DEFAULT_HARDWARE = "gb300-nvl72"
+Port = Annotated[Positive, Field(le=65_535)]
+
+
+class RackSpec(FileModel):
+    """One GB300 NVL72 system."""
+
+    id: RackId = Field(description="the rack's stable name, which its nodes carry as a label")
+    healthy_nodes: Count = 18  # of the 18 in a rack; the rest are broken or reserved
+    replicas: Count | None = None  # None: all that fit
+
+
+class RegionSpec(FileModel):
+    """Racks in one place of one cloud, with their own frontends, router and gateway."""
+
+    name: RegionName = Field(description="a DNS label, for example us-east")
+    cloud: Cloud = "existing"
+    context: Text | None = None  # kubeconfig context; None: the current one
+    racks: tuple[RackSpec, ...] = Field(min_length=1, description="a list of racks with an id")
+
+
+class FrontendSpec(FileModel):
+    """The Dynamo frontends of each region."""
+
+    replicas: Positive = 2
+
+
+class GatewaySpec(FileModel):
+    """The Envoy gateway of each region."""
+
+    replicas: Positive = 1
+    port: Port = 8080
+
+
+class SecretsSpec(FileModel):
+    """Names of Secrets in the fleet's namespace; never what is in them.
+
+    With `external_store` (a ClusterSecretStore of the External Secrets operator) each
+    one is fetched from the store's key of the same name; else somebody makes them.
+    """
+
+    image_pull: DnsLabel | None = None  # type kubernetes.io/dockerconfigjson
+    hf_token: DnsLabel | None = None  # key HF_TOKEN; only the weights stage gets it
+    external_store: DnsLabel | None = None
+
+
+class SchedulingSpec(FileModel):
+    """Who places pods. The default scheduler is enough: replicas are pinned to their rack."""
+
+    gang: Literal["none", "kai", "volcano"] = "none"
+    queue: DnsLabel | None = None  # of KAI or Volcano
+    kueue_queue: DnsLabel | None = None  # a LocalQueue, where the cluster is shared with batch
+
+
+class WeightsStageSpec(FileModel):
+    """How weights get onto the nodes' own disks."""
+
+    image: Text  # holds `hf`, python3 and a shell; by digest
+    # Revisions kept beside those that run: the way back needs the previous one.
+    keep_previous: Count = 1
+
+
+class WaiverSpec(FileModel):
+    """Findings of one rule that the team accepts until a day."""
+
+    rule: Annotated[str, AfterValidator(_rule_id)] = Field(
+        description="the rule's id, for example K003"
+    )
+    object: Text = "*"  # pattern of `Kind namespace/name`
+    reason: Text = Field(description="why the finding is accepted")
+    expires: Annotated[date, BeforeValidator(_date)] = Field(
+        description="the last day on which it counts, for example 2027-01-31"
+    )
+
+
+class LintSpec(FileModel):
+    """What `k3fleet lint` is told."""
+
+    waivers: tuple[WaiverSpec, ...] = ()
+
+
+class FleetSpec(FileModel):
+    """The whole fleet file."""
+
+    api_version: Literal["k3fleet/v1"] = Field(alias="apiVersion", description="k3fleet/v1")
+    name: DnsLabel = Field(description="a DNS label, for example demo")
+    model: Text = DEFAULT_MODEL
+    hardware: Text = DEFAULT_HARDWARE
+    release: Text = Field(description="a preset, for example vllm-tp8-dcp8, or a path")
+    namespace: Namespace = "k3"
+    router: RouterSpec | None = None  # None: the release's
+    frontends: FrontendSpec = FrontendSpec()
+    gateway: GatewaySpec = GatewaySpec()
+    backend: Backend = "lws"
+    secrets: SecretsSpec = SecretsSpec()
+    scheduling: SchedulingSpec = SchedulingSpec()
+    monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
+    weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    # Version of the clusters' API servers; what is rendered is the same for all of them.
+    kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
+    lint: LintSpec = LintSpec()
+    regions: tuple[RegionSpec, ...] = Field(
+        min_length=1, description="a list of regions with name and racks"
+    )
+
+
+def kubernetes_version(text: Kubernetes) -> tuple[int, int]:
+    """Split a version, so that two of them compare as numbers."""
+    major, minor = text.split(".")
+    return int(major), int(minor)

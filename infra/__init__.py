@@ -1,0 +1,1 @@
+"""Desired state made real: chart values, rendered objects and the Pulumi programs."""

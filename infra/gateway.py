@@ -1,0 +1,100 @@
+"""Compute the numbers of a region's Envoy gateway."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet
+from fleet.release import Release
+from infra import frontend
+from infra.options import Options
+
+HEALTH_PATH = "/healthz"
+# A prompt of a million tokens is about 4 MB of JSON: twice that, so that it can be sent again.
+BUFFER_BYTES = 8 * 1024 * 1024
+# Streams are few and long: 9 replicas x 256 sequences x 20 racks = 46,080 at once.
+MAX_CONNECTIONS = 50_000
+# What a frontend says before it took the request: not ready, or overloaded.
+RETRY_STATUSES = (503, 529)
+DNS_REFRESH = "2s"
+HEALTH_INTERVAL = "2s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayValues:
+    """The gateway of a region."""
+
+    replicas: int
+    image: str
+    listen: str
+    port: int
+    admin_port: int
+    dns_server: Address | None
+    frontend_host: str
+    frontend_port: int
+    model_name_hex: str  # what /v1/models must contain; Envoy wants the bytes as hex
+    grace_s: int
+    pre_stop_s: int
+    session_header: str
+    idle_timeout: str
+    retries: int
+    health_path: str = HEALTH_PATH
+    buffer_bytes: int = BUFFER_BYTES
+    max_connections: int = MAX_CONNECTIONS
+    retry_statuses: tuple[int, ...] = RETRY_STATUSES
+    dns_refresh: str = DNS_REFRESH
+    health_interval: str = HEALTH_INTERVAL
+
+
+def gateway_values(fleet: Fleet, namespace: str, options: Options) -> GatewayValues:
+    """Compute the gateway from the fleet file and the place."""
+    drain_s = math.ceil(fleet.release.drain_s)
+    edge = fleet.release.edge
+    service, port = _upstream(fleet.release)
+    return GatewayValues(
+        replicas=fleet.spec.gateway.replicas,
+        image=options.gateway_image,
+        listen=options.gateway_listen,
+        port=options.gateway_port or fleet.spec.gateway.port,
+        admin_port=options.gateway_admin_port,
+        dns_server=_address(options.dns_server),
+        frontend_host=f"{service}.{namespace}.svc.cluster.local",
+        frontend_port=port,
+        model_name_hex=f'"{fleet.model.repo}"'.encode().hex(),
+        grace_s=drain_s + 10,
+        pre_stop_s=drain_s,
+        session_header=edge.session_header,
+        idle_timeout=f"{math.ceil(edge.idle_timeout_s)}s",
+        retries=edge.retries,
+    )
+
+
+def _upstream(release: Release) -> tuple[str, int]:
+    """Name the Service and port that requests go to.
+
+    A house engine that no frontend can find is asked straight: the ring then
+    keeps a session on one replica, which is all the cache routing that it gets.
+    """
+    custom = release.engine.custom
+    if custom is None or release.engine.registers:
+        return "frontend", frontend.PORT
+    return "engines", custom.port
+
+
+def _address(text: str | None) -> Address | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(f"dns_server: {text!r} is not host:port. Write for example 10.0.0.2:53.")
+    return Address(host=host, port=int(port))

@@ -1,0 +1,1 @@
+"""Check manifests, ours and other people's, by rules that know why they exist."""

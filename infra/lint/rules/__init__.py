@@ -1,0 +1,1 @@
+"""The rules of the linter, one file per subject."""

@@ -1,0 +1,42 @@
+"""Name all rules of the linter."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import attrgetter
+
+from infra.lint import waivers
+from infra.lint.rule import Rule
+from infra.lint.rules import (
+    dynamo_operator,
+    engine_pitfalls,
+    flags,
+    memory,
+    pitfalls,
+    placement,
+    references,
+    replica,
+    rollout,
+    routing,
+    schema,
+    shared_memory,
+)
+
+_PARTS = (
+    dynamo_operator,
+    engine_pitfalls,
+    flags,
+    memory,
+    pitfalls,
+    placement,
+    references,
+    replica,
+    rollout,
+    routing,
+    schema,
+    shared_memory,
+    waivers,
+)
+RULES: tuple[Rule, ...] = tuple(
+    sorted(chain.from_iterable(part.RULES for part in _PARTS), key=attrgetter("id"))
+)

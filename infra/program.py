@@ -1,0 +1,140 @@
+"""Declare rendered objects to Pulumi.
+
+One resource per object, with a logical name made of kind, namespace and name:
+it is stable, so that a plan shows an update where an update is meant. The
+objects come ready-made from `infra.render`; this file only adds what Pulumi has
+to know about them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pulumi
+from pulumi_kubernetes import KubeClientSettingsArgs, Provider
+
+from fleet.errors import ConfigError, FleetError
+from fleet.load import load_fleet
+from fleet.plan import make_plan
+from infra.options import Layer
+from infra.render import KubeObject, render_region
+from infra.settings import Settings, from_config
+from infra.values import assigned_releases, region_plan
+
+# Losing one of these takes running replicas along: `destroy` refuses them, and a deliberate
+# removal from the state leaves the object where it is.
+PROTECTED = frozenset({"Namespace", "ComputeDomain", "CustomResourceDefinition"})
+
+# Pulumi would wait ten minutes for what takes an hour to load, and could not be stopped in
+# between; readiness is watched by the rollout. A headless Service waits for its endpoints.
+NOT_AWAITED = frozenset(
+    {"DaemonSet", "Deployment", "DynamoGraphDeployment", "LeaderWorkerSet", "Service"}
+)
+
+_READ_FILES = frozenset({"DaemonSet", "Deployment", "DynamoGraphDeployment"})
+
+# What a webhook refuses to change in place: the object is deleted and made anew.
+REPLACED_ON: Mapping[str, tuple[str, ...]] = {
+    "DynamoGraphDeployment": (
+        "spec.backendFramework",
+        "spec.components[*].name",
+        "spec.components[*].type",
+        "spec.components[*].multinode",
+    )
+}
+
+# The client's own limit of 5 requests a second makes a region of 20 racks slow.
+_REQUESTS_PER_S = 100
+_BURST = 200
+
+
+def run(layer: Layer) -> None:
+    """Be the whole program of a layer; a user's mistake ends it without a traceback."""
+    try:
+        settings = from_config(pulumi.Config())
+        fleet = load_fleet(settings.fleet)
+        objects = render_region(fleet, settings.region, layer, settings.options)
+        region = region_plan(make_plan(fleet), settings.region)
+        _check_kubeconfig(settings.kubeconfig)
+    except FleetError as error:
+        raise pulumi.RunError(str(error)) from error
+    declare(objects, _provider(fleet.spec.name, settings))
+    pulumi.export("region", settings.region)
+    pulumi.export("namespace", settings.options.namespace or fleet.spec.namespace)
+    if layer == "serving":
+        pulumi.export("serial", settings.options.serial)
+        pulumi.export("releases", assigned_releases(fleet, region, settings.options))
+
+
+def declare(
+    objects: Iterable[KubeObject], provider: pulumi.ProviderResource
+) -> list[pulumi.CustomResource]:
+    """Declare each object once, after what it needs."""
+    declared: list[pulumi.CustomResource] = []
+    needed: dict[str, list[pulumi.Resource]] = {"Namespace": [], "ConfigMap": []}
+    for item in objects:
+        kind = str(item["kind"])
+        depends_on = list(needed["Namespace"])
+        if kind in _READ_FILES:  # a ConfigMap has a new name when its content changes
+            depends_on += needed["ConfigMap"]
+        protected = kind in PROTECTED
+        resource = pulumi.CustomResource(
+            type_token(item),
+            logical_name(item),
+            _inputs(item),
+            pulumi.ResourceOptions(
+                provider=provider,
+                depends_on=depends_on,
+                protect=protected or None,
+                retain_on_delete=protected or None,
+                replace_on_changes=list(REPLACED_ON.get(kind, ())) or None,
+                delete_before_replace=kind in REPLACED_ON or None,
+            ),
+        )
+        needed.setdefault(kind, []).append(resource)
+        declared.append(resource)
+    return declared
+
+
+def type_token(item: KubeObject) -> str:
+    """Name an object's type as the Kubernetes provider does."""
+    group, slash, version = str(item["apiVersion"]).rpartition("/")
+    return f"kubernetes:{group if slash else 'core'}/{version}:{item['kind']}"
+
+
+def logical_name(item: KubeObject) -> str:
+    """Name a resource after its object: `Kind/namespace/name`, or `Kind/name`."""
+    metadata = item["metadata"]
+    parts = [item["kind"], metadata.get("namespace"), metadata["name"]]
+    return "/".join(part for part in parts if part)
+
+
+def _check_kubeconfig(file: Path) -> None:
+    """Say what is wrong before the provider says it once per object."""
+    if not file.is_file():
+        raise ConfigError(
+            f"stack configuration: kubeconfig: {file} is not a file. "
+            "Set the path of a kubeconfig of the region's cluster."
+        )
+
+
+def _inputs(item: KubeObject) -> KubeObject:
+    if item["kind"] not in NOT_AWAITED:
+        return item
+    inputs = copy.copy(item)
+    annotations = {**item["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}
+    inputs["metadata"] = {**item["metadata"], "annotations": annotations}
+    return inputs
+
+
+def _provider(fleet: str, settings: Settings) -> Provider:
+    return Provider(
+        "kubernetes",
+        kubeconfig=str(settings.kubeconfig),
+        # Without it, a kubeconfig at another path would count as another cluster.
+        cluster_identifier=f"{fleet}-{settings.region}",
+        enable_server_side_apply=True,
+        kube_client_settings=KubeClientSettingsArgs(qps=_REQUESTS_PER_S, burst=_BURST),
+    )

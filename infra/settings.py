@@ -1,0 +1,123 @@
+"""Define the configuration of a stack, for both sides of it.
+
+The runner writes it into a stack file and the Pulumi program reads it back; by
+hand, `pulumi config set` writes the same keys. One table says what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from fleet.errors import ConfigError
+from fleet.load import load_release
+from fleet.release import Tokenizer
+from fleet.release_file import by_id
+from infra.options import Options
+
+Kind = Literal["text", "number", "flag", "object"]
+
+# Stack configuration key -> field of Options. What is not set keeps the default there.
+OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
+    "dra": ("dra", "flag"),
+    "namespace": ("namespace", "text"),
+    "gatewayListen": ("gateway_listen", "text"),
+    "gatewayPort": ("gateway_port", "number"),
+    "gatewayAdminPort": ("gateway_admin_port", "number"),
+    "gatewayImage": ("gateway_image", "text"),
+    "dnsServer": ("dns_server", "text"),
+    "tokenizer": ("tokenizer", "text"),
+    "bare": ("bare", "flag"),
+    "monitoringNamespace": ("monitoring_namespace", "text"),
+    "weightsDir": ("weights_dir", "text"),
+    "weightsClaim": ("weights_claim", "text"),
+    "assignment": ("assignment", "object"),
+    "serial": ("serial", "number"),
+}
+REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a stack is told."""
+
+    fleet: Path
+    region: str
+    kubeconfig: Path  # a path, so that no credentials get into the state
+    # Presets or files of releases that the assignment names beside the fleet's own.
+    releases: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+
+
+class StackConfig(Protocol):
+    """The part of `pulumi.Config` that is used here."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def get_bool(self, key: str) -> bool | None: ...
+
+    def get_int(self, key: str) -> int | None: ...
+
+    def get_object(self, key: str) -> object: ...
+
+
+def to_config(settings: Settings) -> dict[str, object]:
+    """Write settings as stack configuration; defaults are left out."""
+    standard = Options()
+    config: dict[str, object] = {
+        "fleet": str(settings.fleet.resolve()),
+        "region": settings.region,
+        "kubeconfig": str(settings.kubeconfig.resolve()),
+    }
+    if settings.releases:
+        config["releases"] = list(settings.releases)
+    for key, (name, _) in OPTION_KEYS.items():
+        value = getattr(settings.options, name)
+        if value != getattr(standard, name):
+            config[key] = dict(value) if isinstance(value, Mapping) else value
+    return config
+
+
+def from_config(config: StackConfig) -> Settings:
+    """Read settings from stack configuration, and load the releases that they name."""
+    missing = [key for key in REQUIRED_KEYS if not config.get(key)]
+    if missing:
+        raise ConfigError(
+            f"stack configuration: {', '.join(missing)} not set. "
+            f"Run `pulumi config set {missing[0]} VALUE`."
+        )
+    fleet = Path(config.get("fleet") or "").resolve()
+    names = config.get_object("releases") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError("stack configuration: releases: expected a list of names or paths.")
+    releases = [load_release(name, beside=fleet) for name in names]
+    options = _options(config)
+    return Settings(
+        fleet=fleet,
+        region=config.get("region") or "",
+        kubeconfig=Path(config.get("kubeconfig") or "").resolve(),
+        releases=tuple(names),
+        options=replace(options, releases=by_id(zip(names, releases, strict=True))),
+    )
+
+
+def _options(config: StackConfig) -> Options:
+    read: dict[Kind, Callable[[str], object]] = {
+        "text": config.get,
+        "number": config.get_int,
+        "flag": config.get_bool,
+        "object": config.get_object,
+    }
+    found = {name: read[kind](key) for key, (name, kind) in OPTION_KEYS.items()}
+    given: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
+    if not isinstance(given.get("assignment", {}), dict):
+        raise ConfigError("stack configuration: assignment: expected `replica: release id` lines.")
+    tokenizer = given.get("tokenizer")
+    if tokenizer is not None and tokenizer not in get_args(Tokenizer):
+        known = ", ".join(get_args(Tokenizer))
+        raise ConfigError(
+            f"stack configuration: tokenizer: {tokenizer!r} is not known. Use one of: {known}."
+        )
+    return Options(**given)

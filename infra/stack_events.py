@@ -1,0 +1,109 @@
+"""Read what the Pulumi engine said about one update.
+
+The engine writes one JSON object per line. Only three kinds matter here: the
+summary, errors, and the outputs of the stack itself. Messages are shortened,
+because a Kubernetes error may quote a whole object.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SHOWN_CHARACTERS = 400
+
+_COLOUR = re.compile(r"<\{%[^%]*%\}>")
+_API_SERVER = re.compile(
+    r'^(Preview failed: )?resource "[^"]*" was not successfully \w+ by the Kubernetes API server: '
+)
+# These follow every failure and say less than the failure itself.
+_ECHOES = (
+    "an unhandled error occurred: Program exited with non-zero exit code",
+    "update failed",
+    "preview failed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an update did, as far as the engine came to say it."""
+
+    changes: Mapping[str, int] = field(default_factory=dict)  # operation -> resources
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+def read_outcome(events: Path) -> Outcome:
+    """Read an event log; one that is missing or cut short gives what it holds."""
+    if not events.is_file():
+        return Outcome()
+    with events.open(encoding="utf-8", errors="replace") as lines:
+        return outcome(lines)
+
+
+def outcome(lines: Iterable[str]) -> Outcome:
+    """Read the lines of an event log."""
+    changes: Mapping[str, int] = {}
+    outputs: Mapping[str, Any] = {}
+    errors: dict[str, list[str]] = {}  # what is wrong -> objects
+    for event in _events(lines):
+        if summary := event.get("summaryEvent"):
+            changes = summary.get("resourceChanges") or {}
+        elif diagnostic := event.get("diagnosticEvent"):
+            _add_error(errors, diagnostic)
+        elif result := event.get("resOutputsEvent"):
+            outputs = _stack_outputs(result) or outputs
+    shown = tuple(_with_objects(text, names) for text, names in errors.items())
+    return Outcome(changes=changes, outputs=outputs, errors=shown)
+
+
+def log_errors(log: str) -> tuple[str, ...]:
+    """Find the errors that the command line prints before an engine exists."""
+    lines = [line.strip() for line in log.splitlines()]
+    found = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return tuple(_short(line) for line in found)
+
+
+def _events(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:  # the last line of a killed engine
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _add_error(errors: dict[str, list[str]], diagnostic: Mapping[str, Any]) -> None:
+    """Collect errors by what they say: one cause often hits every object."""
+    if diagnostic.get("severity") != "error":
+        return
+    text = _COLOUR.sub("", str(diagnostic.get("message", ""))).strip()
+    if not text or text.startswith(_ECHOES):
+        return
+    name = str(diagnostic.get("urn", "")).rpartition("::")[2]
+    # Only our own resources have a slash in their name; the stack itself says nothing.
+    errors.setdefault(_short(_API_SERVER.sub("", text)), []).extend([name] if "/" in name else [])
+
+
+def _with_objects(text: str, names: list[str]) -> str:
+    if not names:
+        return text
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}: {text}"
+
+
+def _stack_outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    metadata = result.get("metadata") or {}
+    if metadata.get("type") != "pulumi:pulumi:Stack":
+        return None
+    outputs: Mapping[str, Any] = (metadata.get("new") or {}).get("outputs") or {}
+    return outputs
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

@@ -1,0 +1,144 @@
+"""Have the weights put on the nodes' own disks, ahead of the engines.
+
+A DaemonSet on the rack's nodes runs `charts/platform/stage-weights.py` with the
+plan that is computed here, and labels each node with the revisions that are
+whole on it. Engines ask for those labels, so they wait for their weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet
+from fleet.plan import RegionPlan
+from fleet.release import Release
+from infra.options import Options
+from infra.secret_references import HF_TOKEN_KEY
+
+ACCOUNT = "weights-stage"
+LABEL_PREFIX = "weights.k3fleet.io/"
+LABEL_VALUE = "ready"
+ROOT = "/weights"  # in the pod
+INTERVAL_S = 60  # between two looks at what is there
+HASH_DIGITS = 8
+
+_SCRIPT = Path(__file__).resolve().parent.parent / "charts/platform/stage-weights.py"
+# The name part of a label key (Kubernetes, "Labels and selectors").
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenReference:
+    """The entry of a Secret that the hub's token is in."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagingValues:
+    """The weights stage of one region."""
+
+    account: str
+    # Belongs to the cluster, so it is named after the namespace.
+    cluster_name: str
+    image: str
+    image_pull: str | None
+    config_map: str
+    script: str
+    plan: str
+    host_folder: str
+    root: str
+    arch: str
+    racks: tuple[str, ...]
+    token: TokenReference | None
+    label_prefix: str
+
+
+def staging_values(
+    fleet: Fleet, region: RegionPlan, namespace: str, options: Options
+) -> StagingValues | None:
+    """Compute the weights stage; None where somebody else brings the weights."""
+    stage = fleet.spec.weights_stage
+    if stage is None or not stages_weights(fleet, options):
+        return None
+    script = _SCRIPT.read_text(encoding="utf-8")
+    plan = _plan(fleet, stage.keep_previous, options)
+    digest = hashlib.sha256(f"{script}\0{plan}".encode()).hexdigest()[:HASH_DIGITS]
+    token = fleet.spec.secrets.hf_token
+    return StagingValues(
+        account=ACCOUNT,
+        cluster_name=f"{namespace}-{ACCOUNT}",
+        image=stage.image,
+        image_pull=fleet.spec.secrets.image_pull,
+        config_map=f"{ACCOUNT}-{digest}",
+        script=script,
+        plan=plan,
+        host_folder=options.weights_dir.rstrip("/"),
+        root=ROOT,
+        arch=fleet.hardware.arch,
+        racks=tuple(sorted(rack.id for rack in region.racks)),
+        token=None if token is None else TokenReference(secret=token, key=HF_TOKEN_KEY),
+        label_prefix=LABEL_PREFIX,
+    )
+
+
+def stages_weights(fleet: Fleet, options: Options) -> bool:
+    """Say whether nodes get their weights from us."""
+    return (
+        fleet.spec.weights_stage is not None and options.weights_claim is None and not options.bare
+    )
+
+
+def node_labels(release: Release, fleet: Fleet, options: Options) -> Mapping[str, str]:
+    """Give the labels of a node that holds all weights of a release."""
+    if not stages_weights(fleet, options):
+        return {}
+    return {_label(release, revision): LABEL_VALUE for _, revision in _items(fleet, release)}
+
+
+def _plan(fleet: Fleet, keep_previous: int, options: Options) -> str:
+    """Write what the script is told.
+
+    Every release that the stack knows is staged, not only those that run: a
+    candidate's weights are on all nodes before the first replica gets it.
+    """
+    releases = {**options.releases, fleet.release_id: fleet.release}
+    wanted = {
+        revision: repo for release in releases.values() for repo, revision in _items(fleet, release)
+    }
+    plan = {
+        "wanted": [
+            {"repo": repo, "revision": revision} for revision, repo in sorted(wanted.items())
+        ],
+        "keep_previous": keep_previous,
+        "interval_s": INTERVAL_S,
+        "root": ROOT,
+        "label_prefix": LABEL_PREFIX,
+        "label_value": LABEL_VALUE,
+        "api": "https://kubernetes.default.svc",
+        "account": "/var/run/secrets/kubernetes.io/serviceaccount",
+    }
+    return json.dumps(plan, indent=2) + "\n"
+
+
+def _items(fleet: Fleet, release: Release) -> list[tuple[str, str]]:
+    items = [(fleet.model.repo, release.weights.revision)]
+    if release.speculation is not None:
+        items.append((release.speculation.draft, release.speculation.revision))
+    return items
+
+
+def _label(release: Release, revision: str) -> str:
+    if not _LABEL_NAME.fullmatch(revision):
+        raise ConfigError(
+            f"release {release.name}: revision {revision!r} cannot be part of a node label. "
+            "Give the commit of the repository, or set no weights_stage."
+        )
+    return LABEL_PREFIX + revision

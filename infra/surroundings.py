@@ -1,0 +1,110 @@
+"""Choose what a region has beside what serves: policies, weights stage, monitoring.
+
+Nothing of it is needed to answer a request, and much of it needs controllers of
+other people. `Options.bare` leaves all of it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.load import Fleet
+from fleet.plan import RegionPlan
+from infra import frontend
+from infra.dashboard import dashboard_json
+from infra.engine import SYSTEM_PORT
+from infra.monitoring import monitoring
+from infra.network import Ports, network_policies
+from infra.options import Options
+from infra.policies import admission_policies
+from infra.secret_references import external_secrets
+from infra.staging import StagingValues, staging_values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One object: the template's name, and what it is filled with beside the layer's values."""
+
+    template: str
+    item: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """An identity outside Dynamo's discovery."""
+
+    name: str
+    uses_api: bool
+    image_pull: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dashboard:
+    """A file for Grafana."""
+
+    text: str
+
+
+def platform_surroundings(
+    fleet: Fleet, region: RegionPlan, namespace: str, options: Options
+) -> tuple[Part, ...]:
+    """List what belongs to the platform layer of a region."""
+    if options.bare:
+        return ()
+    staging = staging_values(fleet, region, namespace, options)
+    parts = [
+        Part(template="platform/external-secret", item=secret)
+        for secret in external_secrets(fleet.spec)
+    ]
+    for policy in admission_policies(fleet, namespace, staging, options):
+        parts.append(Part(template="platform/admission-policy", item=policy))
+        parts.append(Part(template="platform/admission-policy-binding", item=policy))
+    if staging is not None:
+        parts += _weights_stage(staging)
+    return tuple(parts)
+
+
+def serving_surroundings(
+    fleet: Fleet, region: RegionPlan, namespace: str, gateway_port: int, options: Options
+) -> tuple[Part, ...]:
+    """List what belongs to the serving layer of a region."""
+    if options.bare:
+        return ()
+    ports = _ports(fleet, gateway_port)
+    parts = [
+        Part(template="serving/network-policy", item=policy)
+        for policy in network_policies(ports, options.monitoring_namespace)
+    ]
+    if ports.frontend is not None:
+        parts.append(Part(template="serving/frontend-autoscaler"))
+    if ports.frontend is not None and fleet.spec.monitoring == "prometheus-operator":
+        parts += _monitoring(fleet, region, namespace)
+    return tuple(parts)
+
+
+def _weights_stage(staging: StagingValues) -> list[Part]:
+    account = Account(name=staging.account, uses_api=True, image_pull=staging.image_pull)
+    return [
+        Part(template="platform/service-account", item=account),
+        Part(template="platform/weights-stage-role", item=staging),
+        Part(template="platform/weights-stage-role-binding", item=staging),
+        Part(template="platform/weights-stage-config", item=staging),
+        Part(template="platform/weights-stage", item=staging),
+    ]
+
+
+def _monitoring(fleet: Fleet, region: RegionPlan, namespace: str) -> list[Part]:
+    told = monitoring(fleet, region, namespace)
+    text = dashboard_json(fleet.spec.name, region.name, namespace)
+    return [
+        *(Part(template="serving/pod-monitor", item=scrape) for scrape in told.scrapes),
+        Part(template="serving/alerts", item=told),
+        Part(template="serving/dashboard", item=Dashboard(text=text)),
+    ]
+
+
+def _ports(fleet: Fleet, gateway_port: int) -> Ports:
+    custom = fleet.release.engine.custom
+    if custom is not None and not fleet.release.engine.registers:
+        return Ports(gateway=gateway_port, frontend=None, engine=custom.port)
+    return Ports(gateway=gateway_port, frontend=frontend.PORT, engine=SYSTEM_PORT)

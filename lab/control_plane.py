@@ -1,0 +1,158 @@
+"""Run one real Kubernetes control plane on loopback: etcd, API server, controllers, scheduler.
+
+KWOK stands for the machines: it keeps the fake nodes Ready. Pods are not KWOK's: the process
+kubelet (kubelet.py) runs them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.kubeconfig import admin_kubeconfig
+from lab.pki import make_pki
+from lab.processes import Launcher
+from lab.toolchain import Toolchain
+
+ETCD_PORT = 2379
+ETCD_PEER_PORT = 2380
+API_PORT = 6443
+CONTROLLER_MANAGER_PORT = 10257
+SCHEDULER_PORT = 10259
+KWOK_PORT = 10247
+DNS_PORT = 5353
+PORTS = (
+    ETCD_PORT,
+    ETCD_PEER_PORT,
+    API_PORT,
+    CONTROLLER_MANAGER_PORT,
+    SCHEDULER_PORT,
+    KWOK_PORT,
+    DNS_PORT,
+)
+START_TIMEOUT_S = 120.0
+
+KWOK_STAGES = Path(__file__).with_name("tools") / "kwok" / "stages.yaml"
+# Node CIDRs need a cloud, and no volume is ever attached in a lab.
+CONTROLLERS = "*,-node-ipam-controller,-persistentvolume-attach-detach-controller"
+API_BUDGET = ("--kube-api-qps", "200", "--kube-api-burst", "400")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The control plane of one region: where it listens and where its files are."""
+
+    address: str
+    folder: Path
+    toolchain: Toolchain
+    launcher: Launcher
+
+    @property
+    def url(self) -> str:
+        """URL of the API server."""
+        return f"https://{self.address}:{API_PORT}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Path of the administrator's kubeconfig."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def _pki(self) -> Path:
+        return self.folder / "pki"
+
+    def start(self, now: dt.datetime) -> None:
+        """Start the processes without waiting for them; `wait_ready` waits."""
+        make_pki(self._pki, server_address=self.address, now=now)
+        admin_kubeconfig(self.kubeconfig, url=self.url, pki=self._pki)
+        self._start_etcd()
+        self._start_api_server()
+
+    def wait_ready(self) -> None:
+        """Wait for the API server, then start the controllers, the scheduler and KWOK."""
+        name = f"{self.folder.name}: API server"
+        self.launcher.wait(name, self._api_ready, timeout_s=START_TIMEOUT_S)
+        self._start_controllers()
+        self.launcher.wait(
+            f"{self.folder.name}: default service account",
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
+            timeout_s=START_TIMEOUT_S,
+        )
+
+    def _start_etcd(self) -> None:
+        client = f"http://{self.address}:{ETCD_PORT}"
+        peer = f"http://{self.address}:{ETCD_PEER_PORT}"
+        self._start(
+            "etcd",
+            self.toolchain.etcd,
+            *("--data-dir", self.folder / "etcd", "--name", "lab"),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", f"lab={peer}"),
+            # A lab's state is thrown away: durability would only cost time.
+            *("--unsafe-no-fsync", "--log-level", "warn"),
+        )
+
+    def _start_api_server(self) -> None:
+        pki = self._pki
+        self._start(
+            "kube-apiserver",
+            self.toolchain.kube_apiserver,
+            *("--etcd-servers", f"http://{self.address}:{ETCD_PORT}"),
+            *("--bind-address", self.address, "--secure-port", API_PORT),
+            *("--advertise-address", self.address, "--endpoint-reconciler-type", "none"),
+            *("--tls-cert-file", pki / "apiserver.crt"),
+            *("--tls-private-key-file", pki / "apiserver.key"),
+            *("--client-ca-file", pki / "ca.crt"),
+            *("--service-account-key-file", pki / "sa.pub"),
+            *("--service-account-signing-key-file", pki / "sa.key"),
+            *("--service-account-issuer", "https://kubernetes.default.svc"),
+            *("--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC"),
+            *("--enable-priority-and-fairness=false", "--profiling=false"),
+        )
+
+    def _start_controllers(self) -> None:
+        common = ("--kubeconfig", self.kubeconfig, "--leader-elect=false", *API_BUDGET)
+        listen = ("--bind-address", self.address, "--secure-port")
+        self._start(
+            "kube-controller-manager",
+            self.toolchain.kube_controller_manager,
+            *common,
+            *(*listen, CONTROLLER_MANAGER_PORT),
+            *("--service-account-private-key-file", self._pki / "sa.key"),
+            *("--root-ca-file", self._pki / "ca.crt", "--controllers", CONTROLLERS),
+        )
+        self._start(
+            "kube-scheduler", self.toolchain.kube_scheduler, *common, *listen, SCHEDULER_PORT
+        )
+        self._start(
+            "kwok",
+            self.toolchain.kwok,
+            *("--kubeconfig", self.kubeconfig, "--manage-all-nodes=true"),
+            *("--node-ip", self.address, "--cidr", "10.244.0.0/16"),
+            *("--server-address", f"{self.address}:{KWOK_PORT}"),
+            *("--node-lease-duration-seconds", "40", "--config", KWOK_STAGES),
+        )
+
+    def _start(self, name: str, *argv: str | int | Path) -> None:
+        service = f"{self.folder.name}-{name}"
+        self.launcher.start(service, [str(part) for part in argv], cwd=self.folder)
+
+    def _api_ready(self) -> bool:
+        return self._get("/readyz") == "ok"
+
+    def _get(self, path: str) -> str | None:
+        context = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
+        context.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        try:
+            with opener.open(self.url + path, timeout=5) as reply:
+                return str(reply.read().decode())
+        except (OSError, urllib.error.URLError):
+            return None

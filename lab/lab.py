@@ -1,0 +1,287 @@
+"""Bring a fleet's lab up on this machine, and down again.
+
+One real control plane per region: two of them, with all nodes Ready, take 9 s and 0.8 GiB on
+2 cores, so there is no reason for the weaker separation of a namespace per region.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from fleet.errors import LabError
+from fleet.load import Fleet
+from fleet.memory import replica_memory
+from fleet.plan import Plan
+from infra.options import Layer, Options
+from infra.settings import Settings as StackSettings
+from infra.stacks import StackRunner, UpResult, run_together
+from lab.agent_settings import AgentSettings
+from lab.control_plane import DNS_PORT, ControlPlane
+from lab.engines import EngineShape, engine_shape, write_speed_table
+from lab.network import RegionNetwork
+from lab.packing_check import Packing, check_region, merge
+from lab.parallel import for_each
+from lab.processes import MARK, Launcher, Service, end_marked, lab_mark, process_environ
+from lab.region import LabRegion
+from lab.reservation import reserve_network
+from lab.state import LabState, RegionState, forget_state, write_state
+from lab.steps import Step
+from lab.toolchain import Toolchain
+from loadtest.settings import SETTINGS_FILE, LoadSettings, write_settings
+from verify.smoke import serves
+
+READY_TIMEOUT_S = 300.0
+SCHEDULE_TIMEOUT_S = 90.0
+LOAD_FOLDER = "load"
+POLL_S = 0.5  # listing all pods of two regions takes 30 ms of CPU
+LAYERS: tuple[Layer, ...] = ("platform", "serving")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSettings:
+    """What a lab is made of."""
+
+    fleet: Fleet
+    plan: Plan
+    toolchain: Toolchain
+    work_dir: Path
+    model_dir: Path
+    token_scale: int
+    environ: Mapping[str, str]
+
+    @property
+    def model_name(self) -> str:
+        """Name under which the model is served, in the lab as in a cluster."""
+        return self.fleet.model.repo
+
+    @property
+    def engine(self) -> EngineShape:
+        """The mocked engine of the fleet's release, scaled down."""
+        memory = replica_memory(self.fleet.model, self.fleet.hardware, self.fleet.release)
+        return engine_shape(self.fleet.release, memory, self.token_scale)
+
+
+class Lab:
+    """A lab that this process starts; whoever starts it also ends it, or keeps it."""
+
+    def __init__(self, settings: LabSettings, clock: Callable[[], datetime]) -> None:
+        self.settings = settings
+        self.id = lab_mark(uuid.uuid4().hex, settings.work_dir)
+        self._now = clock
+        self._folder = settings.work_dir / "lab"
+        logs = self._folder / "logs"
+        self._launcher = Launcher(
+            lab_id=self.id, log_dir=logs, environ=process_environ(settings.environ)
+        )
+        self._jobs = Launcher(
+            lab_id=self.id, log_dir=logs, environ=process_environ(settings.environ)
+        )
+        number, self._reservation = reserve_network(zlib.crc32(str(self._folder).encode()))
+        self.regions = tuple(
+            self._region(index, number) for index in range(len(settings.fleet.spec.regions))
+        )
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the logs of the lab's own processes are."""
+        return self._launcher.log_dir
+
+    @property
+    def load_dir(self) -> Path:
+        """Where traffic that is started by hand writes its results."""
+        return self._folder / LOAD_FOLDER
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Region name → gateway URL."""
+        return {region.name: region.gateway_url for region in self.regions}
+
+    def start_cluster(self) -> None:
+        """Start every region's control plane, nodes and node agent."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        write_speed_table(self._folder / "speed.npz", self.settings.token_scale)
+        for region in self.regions:
+            region.check_ports()
+        self.write_state(kept=False)
+        for region in self.regions:
+            region.start(self._now())
+        for_each(self.regions, LabRegion.make_ready, cancel=self._cancel)
+        for region in self.regions:
+            region.start_agent(self._agent_settings(region))
+
+    def provision(self) -> tuple[UpResult, ...]:
+        """Run `pulumi up` of both layers, all regions at once; results by layer and region."""
+        results: list[UpResult] = []
+        for layer in LAYERS:
+            results += run_together([self.stack(region, layer) for region in self.regions], "up")
+        return tuple(results)
+
+    def stack(self, region: LabRegion, layer: Layer) -> StackRunner:
+        """Return the runner of one layer of a region."""
+        toolchain = self.settings.toolchain
+        path = f"{toolchain.bin_dir}:{self.settings.environ.get('PATH', '')}"
+        return StackRunner(
+            layer=layer,
+            settings=StackSettings(
+                fleet=self.settings.fleet.path.resolve(),
+                region=region.name,
+                kubeconfig=region.plane.kubeconfig,
+                options=Options(
+                    dra=False,  # there is no DRA driver in a lab
+                    bare=True,
+                    gateway_listen=region.network.gateway,
+                    gateway_admin_port=0,  # of 127.0.0.1, which all labs share
+                    dns_server=f"{region.network.control_plane}:{DNS_PORT}",
+                ),
+            ),
+            work_dir=self._folder / "pulumi",
+            env={**process_environ(self.settings.environ), "PATH": path, MARK: self.id},
+        )
+
+    def wait_scheduled(self) -> Packing:
+        """Wait until every engine pod has a node or time is over; judge what is there."""
+        scheduled = self._all_scheduled
+        try:
+            self._launcher.wait(
+                "pods scheduled", scheduled, timeout_s=SCHEDULE_TIMEOUT_S, every_s=POLL_S
+            )
+        except LabError:
+            self._launcher.check()  # a dead process is an error, a pod without node a finding
+        return self.packing()
+
+    def packing(self) -> Packing:
+        """Compare the pods of all regions with the plan."""
+        return merge(
+            check_region(plan, region.nodes(), region.pods())
+            for plan, region in zip(self.settings.plan.regions, self.regions, strict=True)
+        )
+
+    def wait_serving(self, step: Step) -> None:
+        """Wait until every pod is Ready and every gateway answers a chat."""
+        wanted = self.settings.plan.totals.replicas
+        waiting: list[str] = []
+
+        def ready() -> bool:
+            pods = [pod for region in self.regions for pod in region.pods()]
+            count = sum(pod.ready for pod in pods if pod.is_leader)
+            waiting[:] = sorted(pod.name for pod in pods if not pod.ready)
+            step.update(f"{count} of {wanted} replicas Ready")
+            return count == wanted and not waiting
+
+        try:
+            self._launcher.wait("pods Ready", ready, timeout_s=READY_TIMEOUT_S, every_s=POLL_S)
+        except LabError as error:
+            raise LabError(f"{error} Not Ready: {', '.join(waiting) or 'none'}.") from error
+        for name, url in self.targets.items():
+            if not serves(url, self.settings.model_name):
+                raise LabError(f"{name}: the gateway {url} does not answer. See {self._folder}.")
+
+    def check(self) -> None:
+        """Raise when a process of the control planes has died."""
+        self._launcher.check()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but not longer than the lab lives."""
+        self._launcher.stopping.wait(seconds)
+
+    def start_job(self, name: str, argv: Sequence[str]) -> Service:
+        """Start a process that belongs to the lab, ends with it, and may end before it."""
+        return self._jobs.start(name, argv)
+
+    def write_state(self, *, kept: bool) -> LabState:
+        """Write down how to reach and end this lab."""
+        state = LabState(
+            lab_id=self.id,
+            fleet_file=self.settings.fleet.path.resolve(),
+            started_at=self._now(),
+            kept=kept,
+            regions={region.name: self._region_state(region) for region in self.regions},
+            namespace=self.settings.fleet.spec.namespace,
+            log_dir=self.log_dir,
+            env_file=self._folder / "env.sh",
+            load_settings=self._folder / LOAD_FOLDER / SETTINGS_FILE,
+        )
+        write_state(self.settings.work_dir, state)
+        return state
+
+    def keep(self, traffic: LoadSettings) -> LabState:
+        """Leave the lab up: write what is needed to use it by hand."""
+        write_settings(traffic)
+        variables = self.stack(self.regions[0], "serving").pulumi_env()
+        toolchain = self.settings.toolchain
+        folders = f"{toolchain.bin_dir}:{toolchain.python.parent}"
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+        lines.append(f'export PATH={shlex.quote(folders)}:"$PATH"')
+        (self._folder / "env.sh").write_text("\n".join(lines) + "\n")
+        return self.write_state(kept=True)
+
+    def stop(self) -> None:
+        """End every process of the lab, and forget it."""
+        self._cancel()
+        self._jobs.stop()
+        self._launcher.stop()
+        self._reservation.close()
+        forget_state(self.settings.work_dir)
+
+    def _region_state(self, region: LabRegion) -> RegionState:
+        stack = self.stack(region, "serving")
+        return RegionState(
+            kubeconfig=region.plane.kubeconfig,
+            gateway_url=region.gateway_url,
+            serving_stack=stack.stack,
+            stack_config=stack.config_file,
+        )
+
+    def _cancel(self) -> None:
+        self._launcher.stopping.set()
+        end_marked(self.id)
+
+    def _all_scheduled(self) -> bool:
+        placed = [pod.node for region in self.regions for pod in region.pods() if pod.is_leader] + [
+            pod.node for region in self.regions for pod in region.pods() if pod.is_worker
+        ]
+        return len(placed) == self.settings.plan.totals.nodes and None not in placed
+
+    def _region(self, index: int, lab_number: int) -> LabRegion:
+        fleet = self.settings.fleet
+        spec = fleet.spec.regions[index]
+        network = RegionNetwork(lab=lab_number, index=index)
+        plane = ControlPlane(
+            address=network.control_plane,
+            folder=self._folder / spec.name,
+            toolchain=self.settings.toolchain,
+            launcher=self._launcher,
+        )
+        return LabRegion(
+            spec=spec,
+            hardware=fleet.hardware,
+            namespace=fleet.spec.namespace,
+            network=network,
+            plane=plane,
+            gateway_port=fleet.spec.gateway.port,
+        )
+
+    def _agent_settings(self, region: LabRegion) -> AgentSettings:
+        return AgentSettings(
+            lab_id=self.id,
+            region=region.name,
+            lab_number=region.network.lab,
+            region_index=region.network.index,
+            namespace=region.namespace,
+            kubeconfig=region.plane.kubeconfig,
+            folder=region.plane.folder,
+            python=self.settings.toolchain.python,
+            envoy=self.settings.toolchain.envoy,
+            model_dir=self.settings.model_dir,
+            model_name=self.settings.model_name,
+            speed_table=self._folder / "speed.npz",
+            engines={self.settings.fleet.release_id: self.settings.engine},
+        )

@@ -1,0 +1,49 @@
+"""Say to the load generator what to send to a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleet.errors import ConfigError
+from lab.lab import Lab
+from lab.ports import require_free_port
+from lab.rehearsal import RehearsalOptions
+from loadtest.profiles import load_profile
+from loadtest.recordings import load_traces
+from loadtest.settings import TRACE_PREFIX, LoadSettings
+
+USERS_PER_REPLICA = 2
+
+
+def check_traffic(options: RehearsalOptions) -> None:
+    """Raise ConfigError for traffic that could not be sent, before anything is started."""
+    if options.users is not None and options.sessions_per_minute is not None:
+        raise ConfigError("--users, --sessions-per-minute: both given. Choose one.")
+    if options.traffic.startswith(TRACE_PREFIX):
+        load_traces(Path(options.traffic.removeprefix(TRACE_PREFIX)))
+    else:
+        load_profile(options.traffic)
+    if options.web_port is not None:
+        require_free_port("127.0.0.1", options.web_port, "End what listens there.")
+
+
+def load_settings(options: RehearsalOptions, lab: Lab, out_dir: Path) -> LoadSettings:
+    """Build the generator's settings for a lab; two users per replica unless told."""
+    users = options.users
+    if users is None and options.sessions_per_minute is None:
+        users = USERS_PER_REPLICA * lab.settings.plan.totals.replicas
+    return LoadSettings(
+        targets=lab.targets,
+        model=lab.settings.model_name,
+        tokenizer_dir=lab.settings.model_dir,
+        block_size=lab.settings.fleet.release.block_size,
+        traffic=options.traffic,
+        users=users,
+        sessions_per_minute=options.sessions_per_minute,
+        duration_s=options.duration_s,
+        token_scale=options.token_scale,
+        time_scale=options.time_scale,
+        seed=options.seed,
+        out_dir=out_dir,
+        max_context=lab.settings.fleet.model.context_tokens // options.token_scale,
+    )

@@ -1,0 +1,196 @@
+"""One region of a lab: its control plane, its nodes, its agent, and what can be read from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import yaml
+from lightkube import Client, KubeConfig
+from lightkube.generic_resource import create_namespaced_resource
+from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
+from lightkube.resources.core_v1 import Node, Pod
+
+from fleet.errors import LabError
+from fleet.hardware import Hardware
+from fleet.spec import RegionSpec
+from infra.render import CRDS
+from lab import control_plane as plane_module
+from lab.agent_settings import AgentSettings
+from lab.api import plain, typed
+from lab.control_plane import ControlPlane
+from lab.events import EVENTS_FILE
+from lab.network import RegionNetwork
+from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
+from lab.packing_check import NodeView
+from lab.pods import REPLICA_LABEL, PodView, view
+from lab.ports import require_free_port
+from verify.smoke import worker_answers
+
+CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
+NODES_TIMEOUT_S = 60.0
+FRONTEND_PORT = 8000
+SYSTEM_PORT = 9090
+SERVING_ENDPOINT = "generate"
+
+DynamoWorkerMetadata = create_namespaced_resource(
+    "nvidia.com", "v1alpha1", "DynamoWorkerMetadata", "dynamoworkermetadatas"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabRegion:
+    """One region while the lab runs."""
+
+    spec: RegionSpec
+    hardware: Hardware
+    namespace: str
+    network: RegionNetwork
+    plane: ControlPlane
+    gateway_port: int
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self.spec.name
+
+    @property
+    def gateway_url(self) -> str:
+        """Where the region's gateway is reached."""
+        return f"http://{self.network.gateway}:{self.gateway_port}"
+
+    @property
+    def events_file(self) -> Path:
+        """Where the region's node agent records what happens to pods."""
+        return self.plane.folder / EVENTS_FILE
+
+    @cached_property
+    def client(self) -> Client:
+        """Client of the region's API server, as administrator."""
+        config = KubeConfig.from_file(self.plane.kubeconfig)
+        return Client(config=config, namespace=self.namespace, trust_env=False)
+
+    def check_ports(self) -> None:
+        """Raise when something else already listens where this region has to."""
+        control = self.network.control_plane
+        ports = (
+            *((control, port) for port in plane_module.PORTS),
+            (self.network.gateway, self.gateway_port),
+            (self.network.pod(0), FRONTEND_PORT),
+            (self.network.pod(0), SYSTEM_PORT),
+        )
+        fix = "End what listens there; for the gateway, gateway.port in the fleet file may change."
+        for address, port in ports:
+            require_free_port(address, port, fix)
+
+    def start(self, now: dt.datetime) -> None:
+        """Start etcd and the API server without waiting."""
+        self.plane.folder.mkdir(parents=True, exist_ok=True)
+        self.plane.start(now)
+
+    def make_ready(self) -> None:
+        """Wait for the control plane, install the custom kinds, create the nodes."""
+        self.plane.wait_ready()
+        with self._api():
+            for folder in CRD_FOLDERS:
+                for path in sorted(folder.glob("*.yaml")):
+                    definition = yaml.safe_load(path.read_text())
+                    self.client.create(typed(CustomResourceDefinition, definition))
+            for node in self._node_objects():
+                self.client.create(typed(Node, node))
+        self.plane.launcher.wait(
+            f"{self.name}: nodes Ready", self._nodes_ready, timeout_s=NODES_TIMEOUT_S
+        )
+
+    def start_agent(self, settings: AgentSettings) -> None:
+        """Start the node agent with its settings file."""
+        path = settings.folder / "agent.json"
+        path.write_text(settings.model_dump_json(indent=1))
+        self.plane.launcher.start(
+            f"{self.name}-agent",
+            [settings.python, "-P", "-m", "lab.agent", path],
+            cwd=settings.folder,
+        )
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Read the rack nodes from the API server."""
+        with self._api():
+            found = list(self.client.list(Node, labels={RACK_LABEL: None}))
+        return tuple(
+            NodeView(
+                name=str(node.metadata.name),
+                rack=labels[RACK_LABEL],
+                healthy=labels[HEALTH_LABEL] == "healthy",
+            )
+            for node in found
+            if node.metadata and (labels := node.metadata.labels)
+        )
+
+    def pods(self) -> tuple[PodView, ...]:
+        """Read all pods of the region's namespace from the API server."""
+        with self._api():
+            return tuple(view(pod) for pod in self.client.list(Pod, namespace=self.namespace))
+
+    def registered(self) -> Mapping[str, str]:
+        """Map the router's worker ids to replicas, for leaders that are registered and ready."""
+        replicas = {
+            pod.name: pod.labels[REPLICA_LABEL]
+            for pod in self.pods()
+            if pod.is_leader and pod.ready and REPLICA_LABEL in pod.labels
+        }
+        with self._api():
+            metadata = [plain(item) for item in self.client.list(DynamoWorkerMetadata)]
+        found: dict[str, str] = {}
+        for item in metadata:
+            replica = replicas.get(item["metadata"]["name"])
+            if replica is not None and item["spec"]["data"].get("model_cards"):
+                found.update(dict.fromkeys(worker_ids(item["spec"]["data"]), replica))
+        return found
+
+    def answers(self, worker: str, model: str) -> bool:
+        """Ask one replica for a chat, past the router's choice."""
+        return worker_answers(self.gateway_url, model, worker)
+
+    @contextmanager
+    def _api(self) -> Iterator[None]:
+        """Turn a failed request into an error that names the process behind it."""
+        try:
+            yield
+        except httpx2.HTTPError as error:
+            self.plane.launcher.check()  # a dead process is the better explanation
+            raise LabError(
+                f"{self.name}: the API server {self.plane.url} did not answer: {error}. "
+                f"See {self.plane.launcher.log_dir}."
+            ) from error
+
+    def _node_objects(self) -> list[dict[str, Any]]:
+        racks = [node for rack in self.spec.racks for node in rack_nodes(rack, self.hardware)]
+        return racks + cpu_nodes(self.name)
+
+    def _nodes_ready(self) -> bool:
+        with self._api():
+            nodes = [plain(node) for node in self.client.list(Node)]
+        return bool(nodes) and all(_node_ready(node) for node in nodes)
+
+
+def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
+    """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
+    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
+    return frozenset(
+        str(endpoint["instance_id"])
+        for endpoint in endpoints.values()
+        if endpoint["endpoint"] == SERVING_ENDPOINT
+    )
+
+
+def _node_ready(node: Mapping[str, Any]) -> bool:
+    conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", ())}
+    taints = node.get("spec", {}).get("taints", ())
+    fresh = any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+    return conditions.get("Ready") == "True" and not fresh

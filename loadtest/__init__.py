@@ -1,0 +1,1 @@
+"""Agentic coding traffic, the cache oracle and the gates that judge a run."""

@@ -1,0 +1,218 @@
+"""Break the records of a run down by region, replica, time, context and turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from loadtest.quantiles import Spread, nearest_rank, spread_ms
+from loadtest.records import Record
+
+SLICE_S = 5.0
+
+# Upper edges in tokens as sent, doubling: prefill time grows with the uncached part of them.
+_CONTEXT_EDGES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
+_TURN_EDGES = (1, 5, 10, 25)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """Hold prefix-cache hit rates, token-weighted; None where nothing was reported."""
+
+    achieved: float | None
+    attainable: float | None
+    ratio: float | None
+    reported_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Hold TTFT in milliseconds of the requests of one bucket."""
+
+    bucket: str
+    n: int
+    p50: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSummary:
+    """Hold the figures of one region."""
+
+    name: str
+    requests: int
+    errors: int
+    hit: Hit
+    ttft_ms: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSummary:
+    """Hold what one replica did; a worker that belongs to no replica is named `worker <id>`."""
+
+    name: str
+    region: str
+    requests: int
+    share: float
+    prompt_tokens: int
+    cached_tokens: int
+    hit: float | None
+    registered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSlice:
+    """Hold what one region did in one slice of time, by the time of sending."""
+
+    t_s: float
+    region: str
+    requests: int
+    errors: int
+    prompt_tokens: int
+    cached_tokens: int
+    attainable_tokens: int
+    output_tokens: int
+    ttft_p95_ms: float | None
+
+
+def hit_of(good: Sequence[Record]) -> Hit:
+    """Compute the hit rates of successful requests."""
+    reported = [record for record in good if record.cached_tokens is not None]
+    prompt = sum(record.prompt_tokens or 0 for record in reported)
+    cached = sum(record.cached_tokens or 0 for record in reported)
+    attainable = sum(record.attainable_tokens for record in reported)
+    return Hit(
+        achieved=_ratio(cached, prompt),
+        attainable=_ratio(attainable, prompt),
+        ratio=_ratio(cached, attainable),
+        reported_share=_ratio(len(reported), len(good)),
+    )
+
+
+def by_context(good: Iterable[Record]) -> tuple[Bucket, ...]:
+    """Group TTFT by prompt tokens."""
+    names = _names([f"{edge // 1000}k" for edge in _CONTEXT_EDGES], "0")
+    return _buckets(good, _CONTEXT_EDGES, names, lambda record: record.predicted_prompt_tokens)
+
+
+def by_turn(good: Iterable[Record]) -> tuple[Bucket, ...]:
+    """Group TTFT by the number of the call in its session."""
+    names = ["1", "2-5", "6-10", "11-25", "26+"]
+    return _buckets(good, _TURN_EDGES, names, lambda record: record.turn)
+
+
+def region_summaries(records: Iterable[Record], known: Sequence[str]) -> tuple[RegionSummary, ...]:
+    """Summarise each region; one without a request is listed too."""
+    groups: dict[str, list[Record]] = {name: [] for name in known}
+    for record in records:
+        groups.setdefault(record.region, []).append(record)
+    return tuple(_region(name, group) for name, group in groups.items())
+
+
+def replica_summaries(
+    good: Sequence[Record],
+    replicas: Mapping[str, Sequence[str]],
+    worker_names: Mapping[str, str],
+    registered: frozenset[str],
+) -> tuple[ReplicaSummary, ...]:
+    """Summarise each replica, expected ones first; its share is of its region's requests."""
+    groups: dict[tuple[str, str], list[Record]] = {
+        (region, name): [] for region, names in replicas.items() for name in names
+    }
+    per_region: defaultdict[str, int] = defaultdict(int)
+    for record in good:
+        if record.worker is not None:
+            name = worker_names.get(record.worker, f"worker {record.worker}")
+            groups.setdefault((record.region, name), []).append(record)
+            per_region[record.region] += 1
+    return tuple(
+        _replica(key, group, per_region[key[0]], key[1] in registered)
+        for key, group in groups.items()
+    )
+
+
+def timeline(records: Iterable[Record]) -> tuple[TimeSlice, ...]:
+    """Cut the run into slices of 5 s per region; empty slices are left out."""
+    groups: defaultdict[tuple[float, str], list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.sent_s // SLICE_S * SLICE_S, record.region].append(record)
+    return tuple(_slice(t_s, region, group) for (t_s, region), group in sorted(groups.items()))
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 3)
+
+
+def _names(edges: Sequence[str], lowest: str) -> list[str]:
+    lows = [lowest, *(edge.removesuffix("k") for edge in edges[:-1])]
+    return [*(f"{low}-{high}" for low, high in zip(lows, edges, strict=True)), f"{edges[-1]}+"]
+
+
+def _buckets(
+    good: Iterable[Record],
+    edges: Sequence[int],
+    names: Sequence[str],
+    size: Callable[[Record], int],
+) -> tuple[Bucket, ...]:
+    groups: defaultdict[int, list[float]] = defaultdict(list)
+    for record in good:
+        if record.ttft_s is not None:
+            groups[sum(size(record) > edge for edge in edges)].append(record.ttft_s * 1000)
+    return tuple(
+        Bucket(
+            bucket=names[index],
+            n=len(values),
+            p50=_rounded(nearest_rank(values, 0.50)),
+            p95=_rounded(nearest_rank(values, 0.95)),
+        )
+        for index, values in sorted(groups.items())
+    )
+
+
+def _region(name: str, group: Sequence[Record]) -> RegionSummary:
+    good = [record for record in group if record.error is None]
+    return RegionSummary(
+        name=name,
+        requests=len(group),
+        errors=len(group) - len(good),
+        hit=hit_of(good),
+        ttft_ms=spread_ms(record.ttft_s for record in good if record.ttft_s is not None),
+    )
+
+
+def _replica(
+    key: tuple[str, str], group: Sequence[Record], of_region: int, registered: bool
+) -> ReplicaSummary:
+    prompt = sum(record.prompt_tokens or 0 for record in group)
+    cached = sum(record.cached_tokens or 0 for record in group)
+    return ReplicaSummary(
+        name=key[1],
+        region=key[0],
+        requests=len(group),
+        share=_ratio(len(group), of_region) or 0.0,
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        hit=_ratio(cached, prompt),
+        registered=registered,
+    )
+
+
+def _slice(t_s: float, region: str, group: Sequence[Record]) -> TimeSlice:
+    good = [record for record in group if record.error is None]
+    ttfts_ms = [record.ttft_s * 1000 for record in good if record.ttft_s is not None]
+    return TimeSlice(
+        t_s=t_s,
+        region=region,
+        requests=len(group),
+        errors=len(group) - len(good),
+        prompt_tokens=sum(record.prompt_tokens or 0 for record in good),
+        cached_tokens=sum(record.cached_tokens or 0 for record in good),
+        attainable_tokens=sum(record.attainable_tokens for record in good),
+        output_tokens=sum(record.output_tokens or 0 for record in good),
+        ttft_p95_ms=_rounded(nearest_rank(ttfts_ms, 0.95)),
+    )

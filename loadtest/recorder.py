@@ -1,0 +1,154 @@
+"""Write what the generator saw while it runs, and what it says about itself at the end."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+import psutil
+
+from fleet.errors import LoadError
+from loadtest.quantiles import nearest_rank
+from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
+from loadtest.settings import LoadSettings
+
+Clock = Callable[[], float]
+
+# Upper edges of the chunk-gap histogram: 10 % steps from 0.5 ms to about 60 s, so that a percentile
+# read from it is at most 10 % high.
+GAP_EDGES_MS = [round(0.5 * 1.1**step, 3) for step in range(124)]
+
+_LAG_SAMPLES = 200_000
+
+
+class GapHistogram:
+    """Count chunk gaps in log-spaced buckets: a run has more gaps than are worth keeping."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(GAP_EDGES_MS) + 1)
+
+    def add(self, gaps_s: Iterable[float]) -> None:
+        """Count the gaps of one request."""
+        for gap_s in gaps_s:
+            self._counts[bisect.bisect_left(GAP_EDGES_MS, gap_s * 1000)] += 1
+
+    def columns(self) -> dict[str, list[float]]:
+        """Give the used part: upper edges, counts; what is above all edges is in the last."""
+        counts = self._counts[:-1]
+        counts[-1] += self._counts[-1]
+        used = [index for index, count in enumerate(counts) if count]
+        if not used:
+            return {"le_ms": [], "count": []}
+        window = slice(used[0], used[-1] + 1)
+        return {"le_ms": GAP_EDGES_MS[window], "count": [float(n) for n in counts[window]]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cpu:
+    """Hold CPU seconds at one moment: our own, and all cores' busy and total."""
+
+    own_s: float
+    busy_s: float
+    total_s: float
+
+    @classmethod
+    def now(cls) -> _Cpu:
+        own = psutil.Process().cpu_times()
+        machine = psutil.cpu_times()
+        idle = machine.idle + getattr(machine, "iowait", 0.0)
+        # Linux counts guest time in user time already.
+        total = sum(machine) - getattr(machine, "guest", 0.0) - getattr(machine, "guest_nice", 0.0)
+        return cls(own_s=own.user + own.system, busy_s=total - idle, total_s=total)
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorder:
+    """Take records and lags of one run; every line is on disk when `add` returns."""
+
+    settings: LoadSettings
+    clock: Clock
+    started_at: datetime
+    sessions_started: int = 0
+    sessions_finished: int = 0
+    most_users: int = 0
+    calls_started: int = 0
+    calls_ended: int = 0
+    _start_s: float = field(init=False)
+    _lags_s: list[float] = field(init=False, default_factory=list)
+    _gaps: GapHistogram = field(init=False, default_factory=GapHistogram)
+    _cpu: _Cpu = field(init=False)
+    _file: BinaryIO = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+        path = self.settings.out_dir / REQUESTS_FILE
+        try:
+            self.settings.out_dir.mkdir(parents=True, exist_ok=True)
+            (self.settings.out_dir / GENERATOR_FILE).unlink(missing_ok=True)
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise LoadError(f"{path}: {error.strerror}. Give a folder with space.") from error
+
+    def restart(self) -> None:
+        """Let the run begin now: what came before was preparation."""
+        self._start_s = self.clock()
+        self._cpu = _Cpu.now()
+
+    def now_s(self) -> float:
+        """Tell the seconds since the start of the run."""
+        return self.clock() - self._start_s
+
+    def add(self, record: Record, gaps_s: Sequence[float]) -> None:
+        """Write one record. Raises LoadError when the disk is full."""
+        self.calls_ended += 1
+        self._gaps.add(gaps_s)
+        try:
+            self._file.write(record.line())
+        except OSError as error:
+            path = self.settings.out_dir / REQUESTS_FILE
+            raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
+
+    def lag(self, late_s: float) -> None:
+        """Note how late something happened that had a due time."""
+        if len(self._lags_s) < _LAG_SAMPLES:
+            self._lags_s.append(max(0.0, late_s))
+
+    def finish(self) -> Path:
+        """Write generator.json and close the request log; safe to call twice."""
+        self._file.close()
+        path = self.settings.out_dir / GENERATOR_FILE
+        try:
+            path.write_text(self._generator().text(), encoding="utf-8")
+        except OSError as error:
+            raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
+        return path
+
+    def _generator(self) -> Generator:
+        duration_s = max(self.now_s(), 1e-9)
+        before, after = self._cpu, _Cpu.now()
+        total_s = max(after.total_s - before.total_s, 1e-9)
+        lags_ms = [late_s * 1000 for late_s in self._lags_s]
+        settings = self.settings
+        return Generator(
+            started_at=self.started_at.astimezone(UTC).isoformat(timespec="milliseconds"),
+            duration_s=round(duration_s, 3),
+            users=self.most_users,
+            sessions_started=self.sessions_started,
+            sessions_finished=self.sessions_finished,
+            calls_unfinished=self.calls_started - self.calls_ended,
+            cpu_share=round((after.own_s - before.own_s) / duration_s, 4),
+            machine_cpu_share=round(min(1.0, (after.busy_s - before.busy_s) / total_s), 4),
+            lag_p50_ms=round(nearest_rank(lags_ms, 0.50) or 0.0, 3),
+            lag_p99_ms=round(nearest_rank(lags_ms, 0.99) or 0.0, 3),
+            gap_histogram=self._gaps.columns(),
+            seed=settings.seed,
+            token_scale=settings.token_scale,
+            time_scale=settings.time_scale,
+            dataset=settings.traffic,
+            versions={name: version(name) for name in ("locust", "gevent", "geventhttpclient")},
+        )

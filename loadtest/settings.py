@@ -1,0 +1,108 @@
+"""Say what one load test does.
+
+The settings travel as one JSON file from whoever starts the generator to the Locust process, so
+that nothing about a run hides in an argv or in the environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fleet.errors import ConfigError, Problem
+
+TRACE_PREFIX = "trace:"
+SETTINGS_FILE = "settings.json"
+
+
+class LoadSettings(BaseModel):
+    """Hold everything a run needs; every token count and time is as sent, after scaling.
+
+    `token_scale` divides all lengths of the traffic and `time_scale` all its gaps, so that a
+    laptop can carry the shape of a load that needs a rack.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    targets: dict[str, str] = Field(min_length=1, description="region name: gateway base URL")
+    model: str = "kimi-k3"
+    tokenizer_dir: Path
+    block_size: int = Field(default=128, ge=1)
+    traffic: str = "interactive_agent"
+    users: int | None = Field(default=None, ge=1)
+    sessions_per_minute: float | None = Field(default=None, gt=0)
+    duration_s: float = Field(default=60.0, gt=0)
+    token_scale: float = Field(default=16.0, gt=0)
+    time_scale: float = Field(default=60.0, gt=0)
+    seed: int = 1
+    out_dir: Path
+    gates_file: Path | None = None
+    max_context: int = Field(default=1_048_576, ge=1_024)
+    """Largest prompt plus answer in tokens; a session that would pass it ends."""
+    spawn_per_s: float = Field(default=8.0, gt=0)
+    """Users started each second: all at once would measure one burst of cold first prompts."""
+    api_key_file: Path | None = None
+    """File with the bearer token of the gateway: a path, so that no secret is in this file."""
+    run_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,40}$")
+    """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
+
+    @field_validator("targets")
+    @classmethod
+    def _targets_are_urls(cls, targets: dict[str, str]) -> dict[str, str]:
+        for region, url in targets.items():
+            parts = urlsplit(url)
+            if parts.scheme not in {"http", "https"} or not parts.hostname:
+                raise ValueError(f"{region}: {url!r} is no http:// or https:// URL")
+        return targets
+
+    @model_validator(mode="after")
+    def _one_kind_of_load(self) -> LoadSettings:
+        if (self.users is None) == (self.sessions_per_minute is None):
+            raise ValueError("give either users (closed loop) or sessions_per_minute (open loop)")
+        return self
+
+    @property
+    def trace_path(self) -> Path | None:
+        """Name the recorded trace to replay, None for a profile."""
+        if self.traffic.startswith(TRACE_PREFIX):
+            return Path(self.traffic.removeprefix(TRACE_PREFIX))
+        return None
+
+
+def write_settings(settings: LoadSettings) -> Path:
+    """Write the settings beside the results and return the file."""
+    path = settings.out_dir / SETTINGS_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: {error.strerror}. Give a folder that can be written."
+        ) from error
+    return path
+
+
+def read_settings(path: Path) -> LoadSettings:
+    """Read settings; raises ConfigError that names the file and every wrong field."""
+    try:
+        return LoadSettings.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Give an existing settings file.") from error
+    except ValidationError as error:
+        raise _problems(path, error) from error
+
+
+def _problems(path: Path, error: ValidationError) -> ConfigError:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return ConfigError.of(
+        Problem(
+            file=str(path),
+            line=None,
+            path=".".join(str(part) for part in item["loc"]),
+            what=item["msg"],
+            fix="Correct this field",
+        )
+        for item in found
+    )

@@ -1,0 +1,242 @@
+"""Files, folders and streams of documents, good and hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import ConfigError
+from infra.lint import reading
+from infra.lint.manifest import Manifest
+from infra.lint.reading import parse_manifests, read_manifests
+from infra.lint.yaml_stream import MAX_ALIASED_NODES, MAX_DEPTH, parse_stream, resolve
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: a
+spec:
+  containers:
+    - name: main
+      image: x
+"""
+
+
+def parsed(text: str) -> list[Manifest]:
+    manifests, problems = parse_manifests(text.encode(), "f.yaml")
+    assert problems == []
+    return manifests
+
+
+def refusal(text: str | bytes) -> str:
+    content = text if isinstance(text, bytes) else text.encode()
+    manifests, (problem,) = parse_manifests(content, "f.yaml")
+    assert manifests == []
+    return str(problem)
+
+
+def test_each_document_knows_its_lines() -> None:
+    """An editor jumps there."""
+    second = parsed(f"# a comment\n---\n{POD}---\n---\n{POD}...\n")[1]
+    image = ("spec", "containers", 0, "image")
+    assert (second.lines[()], second.line(image), second.line((*image, "x"))) == (13, 20, 20)
+
+
+def test_a_list_is_its_items() -> None:
+    """`kubectl get -o yaml` prints lists; a rule looks at objects."""
+    items = "".join(
+        f"  - {line}" if not n else f"    {line}" for n, line in enumerate(POD.splitlines(True))
+    )
+    first, second = parsed(f"apiVersion: v1\nkind: List\nitems:\n{items}{items}")
+    assert (first.data, second.data) == (parsed(POD)[0].data, parsed(POD)[0].data)
+    assert (first.line(("spec",)), second.line(("spec",)), second.line(())) == (8, 16, 12)
+
+
+def test_items_of_a_typed_list_have_its_type() -> None:
+    """The API server writes the type once, above."""
+    (pod,) = parsed("{apiVersion: v1, kind: PodList, items: [{metadata: {name: a}}]}")
+    assert (pod.kind, pod.api_version, pod.name) == ("Pod", "v1", "a")
+
+
+def test_a_duplicate_key_is_noted_and_the_last_one_counts() -> None:
+    """As kubectl does it, silently; a rule tells."""
+    (pod,) = parsed(POD + "      image: y\n")
+    image = ("spec", "containers", 0, "image")
+    assert (pod.at(*image), pod.duplicates) == ("y", ((image, 9),))
+
+
+def test_anchors_and_merge_keys_are_filled_in() -> None:
+    """The explicit key is stronger, and the first of several bases."""
+    text = "x: [&a {k: 1, l: 1}, &b {k: 2, m: 2}]\ny:\n  <<: [*a, *b]\n  l: 3\nz: *a\n"
+    (pod,) = parsed("apiVersion: v1\nkind: X\n" + text)
+    assert (pod.data["y"], pod.data["z"]) == ({"k": 1, "l": 3, "m": 2}, {"k": 1, "l": 1})
+    assert (pod.line(("y", "m")), pod.line(("z", "k"))) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("yes", True),
+        ("Off", False),
+        ("~", None),
+        ("010", 8),
+        ("0x1F", 31),
+        ("1_000", 1000),
+        ("-7", -7),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1:30", "1:30"),
+        ("2026-11-30", "2026-11-30"),
+        ("y", "y"),
+        ("1.6.1", "1.6.1"),
+        ("-", "-"),
+        ("9" * 400, "9" * 400),
+    ],
+)
+def test_plain_words_mean_what_kubectl_takes_them_for(word: str, value: object) -> None:
+    """An environment variable `yes` reaches the API server as a boolean, and is refused."""
+    found = resolve(word)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
+    """A few lines can stand for billions of values."""
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
+    text = "\n".join(["apiVersion: v1", "kind: X", "l0: &l0 [x]", *levels])
+    assert f"aliases expand to more than {MAX_ALIASED_NODES:,} values" in refusal(text)
+
+
+def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
+    """Else whoever walks the data runs out of stack."""
+    chain = [f"l{n}: &l{n} [*l{n - 1}]" for n in range(1, MAX_DEPTH + 1)]
+    text = "\n".join(["apiVersion: v1", "kind: X", "l0: &l0 [x]", *chain])
+    assert f"f.yaml:{MAX_DEPTH + 3}: the YAML nests deeper" in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a: b: c\n", "f.yaml:1: invalid YAML: mapping values are not allowed"),
+        ("[" * 200, "f.yaml:1: the YAML nests deeper than 100 levels."),
+        ("", "f.yaml:1: the file is empty."),
+        ("# only\n---\n---\n", "f.yaml:1: the file is empty."),
+        (b"\x7fELF\xff\xfe", "f.yaml:1: byte 0xff is not UTF-8."),
+        ("a: \0", "f.yaml:1: the file holds a NUL byte."),
+        ("just words\n", "f.yaml:1: this document is no mapping."),
+        ("- a\n", "f.yaml:1: this document is no mapping."),
+        ("replicas: 1\n", "f.yaml:1: this document has no apiVersion and no kind,"),
+        ("apiVersion: v1\nkind: 5\n", "f.yaml:1: this document has no kind,"),
+        ("apiVersion: v1\nkind: List\nitems: [1]\n", "f.yaml:3: this document is no mapping."),
+        ("apiVersion: k3fleet/v1\nname: x\n", "f.yaml:1: this is a fleet file of k3fleet"),
+        ("a: &a [*a]\n", "f.yaml:1: the alias *a stands before the end of its anchor."),
+        ("a: *b\n", "f.yaml:1: the alias *b stands before the end of its anchor."),
+        ("a: !Ref b\n", "f.yaml:1: kubectl knows no tag !Ref."),
+        ("<<: 5\n", "f.yaml:1: << merges something that is no mapping."),
+        ("[a]: b\n", "f.yaml:1: a key is not plain text."),
+        ("a: {{ .Values.x }}\n", "f.yaml:1: this looks like a Helm template."),
+        ("a: 1\n{{- if .x }}\nb: 1\n{{- end }}\n", "f.yaml:2: this looks like a Helm template."),
+        ("# {{\na: 'x-{{ .Release.Name }}'\n", "f.yaml:2: this looks like a Helm template."),
+    ],
+)
+def test_what_is_no_manifest_gets_one_line(content: str | bytes, said: str) -> None:
+    """With its place, and with what to do."""
+    assert refusal(content).startswith(said)
+
+
+def test_braces_inside_a_text_are_no_helm_template() -> None:
+    """Alerts and chat templates are full of them."""
+    text = "summary: '{{ $labels.pod }} is down'\ntemplate: |\n  {{ .Values.x }}\n"
+    (rule,) = parsed("apiVersion: v1\nkind: X\n" + text)
+    assert rule.data["template"] == "{{ .Values.x }}\n"
+
+
+def test_a_folder_gives_its_manifests_in_order(tmp_path: Path) -> None:
+    """Sorted, and without what is hidden or no manifest."""
+    for name in ("b/2.yml", "b/1.yaml", "a.json", ".git/x.yaml", "notes.md", ".k3fleet-render"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('{"apiVersion": "v1", "kind": "X"}')
+    found = read_manifests([tmp_path, tmp_path / "a.json"])
+    assert [item.file for item in found] == [
+        str(tmp_path / name) for name in ("a.json", "b/1.yaml", "b/2.yml")
+    ]
+
+
+def refused(*paths: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read_manifests(paths)
+    return str(caught.value).splitlines()
+
+
+def test_all_bad_files_are_named_at_once(tmp_path: Path) -> None:
+    """One round of corrections."""
+    (tmp_path / "good.yaml").write_text(POD)
+    (tmp_path / "bad.yaml").write_text("a: b: c\n")
+    (tmp_path / "empty.yaml").touch()
+    lines = refused(tmp_path, tmp_path / "none.yaml")
+    assert [line.split(": ")[0].removeprefix(f"{tmp_path}/") for line in lines] == [
+        "bad.yaml:1",
+        "empty.yaml:1",
+        "none.yaml",
+    ]
+
+
+def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
+    """A wrong path must not look clean."""
+    (line,) = refused(tmp_path)
+    assert "the folder holds no manifest (.yaml, .yml, .json)" in line
+
+
+def test_a_folder_with_10_000_files_is_refused_unread(tmp_path: Path) -> None:
+    """One line instead of minutes."""
+    for number in range(reading.MAX_FILES + 1):
+        (tmp_path / f"{number}.yaml").touch()
+    (line,) = refused(tmp_path)
+    assert "there are more than 8,000 files" in line
+
+
+def test_100_mb_are_not_read_whole(tmp_path: Path) -> None:
+    """The file here has no content on disk; reading it would take as much memory."""
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(100 * 1000**2)
+    (line,) = refused(path)
+    assert "the file is larger than 16 MiB" in line
+
+
+def test_many_files_that_are_too_much_together_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is small enough by itself."""
+    monkeypatch.setattr(reading, "MAX_TOTAL_BYTES", 3 * len(POD))
+    for number in range(5):
+        (tmp_path / f"{number}.yaml").write_text(POD)
+    (line,) = refused(tmp_path)
+    assert line.startswith(f"{tmp_path}/3.yaml: with this file there are more than 0 MiB to read")
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    """A checkout from elsewhere must not make us print other files' content."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "secret.yaml").write_text(POD)
+    (folder / "link.yaml").symlink_to(tmp_path / "secret.yaml")
+    (folder / "loop.yaml").symlink_to(folder / "loop.yaml")
+    leaves, loops = refused(folder)
+    assert "is a link that leaves the folder" in leaves
+    assert "cannot be read" in loops
+
+
+def test_json_is_read_with_lines(tmp_path: Path) -> None:
+    """Tabs are fine in JSON."""
+    path = tmp_path / "a.json"
+    path.write_text('{\n\t"apiVersion": "v1",\n\t"kind": "X",\n\t"spec": {"a": true}\n}\n')
+    (found,) = read_manifests([path])
+    assert (found.at("spec", "a"), found.line(("spec", "a"))) == (True, 4)
+
+
+def test_a_stream_may_be_empty() -> None:
+    """Nothing in, nothing out."""
+    assert parse_stream("", "f") == []

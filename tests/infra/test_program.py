@@ -1,0 +1,142 @@
+"""What is declared to Pulumi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes
+import pytest
+from pulumi.runtime import mocks
+
+from fleet.load import Fleet
+from infra.options import Layer, Options
+from infra.program import declare, logical_name, run, type_token
+from infra.render import KubeObject, render_region
+
+Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
+
+
+class Recorder(mocks.Mocks):
+    """An engine that accepts everything."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
+        return {}, None
+
+
+class Monitor(mocks.MockMonitor):
+    """Keeps each request, because the mocks themselves see no options."""
+
+    def __init__(self) -> None:
+        super().__init__(Recorder())
+        self.requests: list[Request] = []
+
+    def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call
+        self.requests.append(request)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+
+
+def declared(program: Callable[[], object]) -> dict[str, Request]:
+    """Run a program and return its Kubernetes resources by logical name."""
+    monitor = Monitor()
+    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
+
+    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    return {item.name: item for item in monitor.requests if item.type.startswith("kubernetes:")}
+
+
+def declare_layer(fleet: Fleet, layer: Layer) -> dict[str, Request]:
+    def program() -> None:
+        provider = pulumi_kubernetes.Provider("kubernetes", kubeconfig="/k")
+        declare(render_region(fleet, "us-east", layer), provider)
+
+    return declared(program)
+
+
+@pytest.mark.parametrize("layer", ["platform", "serving"])
+def test_each_object_is_declared_once(demo: Fleet, layer: Layer) -> None:
+    """Nothing is added to what `k3fleet render` shows, and nothing is left out."""
+    objects = render_region(demo, "us-east", layer)
+    assert sorted(declare_layer(demo, layer)) == sorted(map(logical_name, objects))
+
+
+WORKER_METADATA = "CustomResourceDefinition/dynamoworkermetadatas.nvidia.com"  # of the cluster
+
+
+def test_what_cannot_be_made_again_is_protected_and_kept(demo: Fleet) -> None:
+    """Deleting a rack's domain takes NVLink from nine running replicas."""
+    requests = declare_layer(demo, "platform")
+    kept = {name for name, item in requests.items() if item.protect and item.retainOnDelete}
+    assert kept == {WORKER_METADATA, "Namespace/k3", "ComputeDomain/k3/use1-r01"}
+
+
+def test_everything_waits_for_the_namespace(demo: Fleet) -> None:
+    """Objects of a namespace that is not there yet are refused."""
+    requests = declare_layer(demo, "platform")
+    for name, item in requests.items():
+        needs = [urn.rpartition("::")[2] for urn in item.dependencies]
+        assert needs == ([] if name in ("Namespace/k3", WORKER_METADATA) else ["Namespace/k3"])
+
+
+def test_the_gateway_waits_for_its_file(demo: Fleet) -> None:
+    """The old file may go only when the pods have the new one."""
+    requests = declare_layer(demo, "serving")
+    file = next(name for name in requests if name.startswith("ConfigMap/"))
+    needs = requests["Deployment/k3/gateway"].dependencies
+    assert [urn.rpartition("::")[2] for urn in needs] == [file]
+
+
+def test_pulumi_does_not_wait_for_engines(demo: Fleet) -> None:
+    """It would give up after ten minutes, and cannot be stopped in between."""
+    for name, item in declare_layer(demo, "serving").items():
+        if name.startswith(("LeaderWorkerSet/", "Deployment/", "Service/")):
+            metadata = item.object.fields["metadata"].struct_value
+            annotations = metadata.fields["annotations"].struct_value
+            assert annotations.fields["pulumi.com/skipAwait"].string_value == "true"
+
+
+def test_declaring_leaves_the_objects_as_they_are(demo: Fleet) -> None:
+    """The same objects are compared with the cluster afterwards."""
+    objects = render_region(demo, "us-east", "serving")
+
+    def program() -> None:
+        declare(objects, pulumi_kubernetes.Provider("kubernetes", kubeconfig="/k"))
+
+    declared(program)
+    assert objects == render_region(demo, "us-east", "serving")
+
+
+@pytest.mark.parametrize(
+    ("item", "token"),
+    [
+        ({"apiVersion": "v1", "kind": "Service"}, "kubernetes:core/v1:Service"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "kubernetes:apps/v1:Deployment"),
+    ],
+)
+def test_types_are_named_as_the_provider_names_them(item: KubeObject, token: str) -> None:
+    """The core group has no name in Kubernetes, but one in Pulumi."""
+    assert type_token(item) == token
+
+
+def test_a_whole_program_reads_its_stack(demo: Fleet, tmp_path: Path) -> None:
+    """`pulumi up` by hand and the command line run the same program."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config(
+        {f"k3fleet-test:{key}": value for key, value in {**stack, "dra": "false"}.items()}
+    )
+    objects = render_region(demo, "us-east", "serving", Options(dra=False))
+    assert sorted(declared(lambda: run("serving"))) == sorted(map(logical_name, objects))
+
+
+def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:
+    """Pulumi prints the text of a RunError, and a traceback for everything else."""
+    pulumi.runtime.set_all_config({"k3fleet-test:region": "us-east"})
+    with pytest.raises(pulumi.RunError, match="fleet, kubeconfig not set"):
+        declared(lambda: run("serving"))

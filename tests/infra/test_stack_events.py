@@ -1,0 +1,53 @@
+"""Reading what the Pulumi engine says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from infra.stack_events import SHOWN_CHARACTERS, Outcome, outcome, read_outcome
+
+
+def error(message: str, urn: str = "") -> str:
+    return json.dumps({"diagnosticEvent": {"severity": "error", "message": message, "urn": urn}})
+
+
+def test_a_log_that_ends_in_the_middle_gives_what_it_holds() -> None:
+    """A killed engine leaves half a line."""
+    assert outcome([error("first"), '{"summaryEv']).errors == ("first",)
+
+
+def test_no_log_is_no_outcome(tmp_path: Path) -> None:
+    """The command line can fail before there is an engine."""
+    assert read_outcome(tmp_path / "none") == Outcome()
+
+
+def test_echoes_of_a_failure_are_left_out() -> None:
+    """ "update failed" tells nobody why."""
+    echo = "an unhandled error occurred: Program exited with non-zero exit code: 1"
+    assert outcome([error("the cause"), error(echo), error("update failed")]).errors == (
+        "the cause",
+    )
+
+
+def test_a_quoted_object_is_cut() -> None:
+    """A Kubernetes error may repeat a whole object, secrets included."""
+    assert len(outcome([error("x" * 10_000)]).errors[0]) == SHOWN_CHARACTERS
+
+
+def test_warnings_are_no_errors() -> None:
+    """Every run warns that it takes its tools from PATH."""
+    line = json.dumps({"diagnosticEvent": {"severity": "warning", "message": "from PATH"}})
+    assert outcome([line]).errors == ()
+
+
+def test_an_api_servers_answer_is_not_buried() -> None:
+    """The provider wraps it in the object's whole URN."""
+    urn = "urn:pulumi:s::p::kubernetes:core/v1:Service::Service/k3/engines"
+    wrapped = (
+        f'Preview failed: resource "{urn}" was not successfully created by the '
+        'Kubernetes API server: namespaces "k3" not found'
+    )
+    assert outcome([error(wrapped, urn)]).errors == (
+        'Service/k3/engines: namespaces "k3" not found',
+    )

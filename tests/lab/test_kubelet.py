@@ -1,0 +1,166 @@
+"""The process kubelet: a pod is Ready when its process really answers, and ends with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from lab_builders import pod
+from lab_fakes import FakeApi, FakeStore
+
+from lab.agent_settings import AgentSettings
+from lab.engines import EngineShape
+from lab.events import EventLog, read_events
+from lab.kubelet import ProcessKubelet
+from lab.node_context import NodeContext
+from lab.pods import PodView
+from lab.processes import Launcher, marked
+
+# A frontend that lists the model from its second question on, and answers chats.
+FRONTEND = """
+import http.server, json, os
+asked = 0
+class Handler(http.server.BaseHTTPRequestHandler):
+    def reply(self, body):
+        self.send_response(200); self.end_headers(); self.wfile.write(json.dumps(body).encode())
+    def do_GET(self):
+        global asked
+        asked += 1
+        self.reply({"data": [{"id": "kimi"}] if asked > 1 else []})
+    def do_POST(self):
+        self.reply({"usage": {"completion_tokens": 2}})
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer((os.environ["POD_IP"], 8000), Handler).serve_forever()
+"""
+
+SHAPE = EngineShape(blocks=1, block_size=1, max_num_seqs=1, max_batched_tokens=1)
+
+
+class Node:
+    """A kubelet with a fake API server; `api` holds what it wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.api, self.store, self.stop = FakeApi(), FakeStore(), threading.Event()
+        self.lab_id = uuid.uuid4().hex
+        self.settings = AgentSettings(
+            lab_id=self.lab_id,
+            region="here",
+            lab_number=119,
+            region_index=uuid.uuid4().int % 16,
+            namespace="k3",
+            kubeconfig=folder / "kubeconfig",
+            folder=folder,
+            python=Path(sys.executable),
+            envoy=Path("/bin/false"),
+            model_dir=folder,
+            model_name="kimi",
+            speed_table=folder / "speed.npz",
+            engines={
+                "r1": EngineShape(blocks=1, block_size=1, max_num_seqs=1, max_batched_tokens=1)
+            },
+        )
+        launcher = Launcher(lab_id=self.lab_id, log_dir=folder / "logs", environ=dict(os.environ))
+        self.kubelet = ProcessKubelet(
+            NodeContext(
+                settings=self.settings,
+                client=self.api,  # type: ignore[arg-type]
+                store=self.store,  # type: ignore[arg-type]
+                launcher=launcher,
+                events=EventLog(self.settings.events_file, "here", clock=lambda: 1.0),
+                kubeconfig_for=lambda _pod: folder / "kubeconfig",
+                stop=self.stop,
+            )
+        )
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        return list(marked(self.lab_id))
+
+    @property
+    def told(self) -> list[str]:
+        return [event.what for event in read_events(self.settings.events_file)]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    found = Node(tmp_path)
+    yield found
+    found.stop.set()
+    found.kubelet.wait()
+    assert found.processes == []
+
+
+def frontend() -> PodView:
+    container = {
+        "name": "main",
+        "command": ["python3", "-c", FRONTEND],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "ports": [{"name": "http", "containerPort": 8000}],
+    }
+    return pod(
+        "frontend", labels={"app.kubernetes.io/name": "frontend"}, spec={"containers": [container]}
+    )
+
+
+def test_a_frontend_is_ready_when_it_lists_the_model_and_answers(node: Node):
+    """`/health` says 200 with no worker at all: readiness has to ask more."""
+    node.store.put(frontend())
+    assert node.api.wait(node.api.ready)
+    assert [status["conditions"][1]["status"] for _, status in node.api.statuses] == [
+        "False",
+        "True",
+    ]
+    assert node.api.statuses[-1][1]["podIP"].startswith("10.119.")
+
+
+def test_a_killed_process_is_lost_restarted_and_counted(node: Node):
+    """As on a real node: the pod stays, unready, and its container starts again."""
+    node.store.put(frontend())
+    assert node.api.wait(node.api.ready)
+    node.processes[0].kill()
+    assert node.api.wait(lambda: not node.api.ready())
+    assert node.api.wait(node.api.ready)
+    assert node.api.statuses[-1][1]["containerStatuses"][0]["restartCount"] == 1
+    assert node.told == ["ready", "lost", "ready"]
+
+
+def test_a_deleted_pod_ends_its_process_and_then_the_object(node: Node):
+    """The object must outlive the process: its name and node are free only then."""
+    node.store.put(frontend())
+    assert node.api.wait(node.api.ready)
+    [process] = node.processes
+    node.store.put(replace(frontend(), deleting=True))
+    assert node.api.wait(lambda: node.api.deleted == ["frontend"])
+    assert not process.is_running()
+    assert node.told == ["ready"]
+
+
+def test_the_second_pod_of_a_replica_is_ready_without_a_process(node: Node):
+    """One mocked engine stands for both pods; real workers have no probe either."""
+    node.store.put(pod("r-0-1", labels={"leaderworkerset.sigs.k8s.io/worker-index": "1"}))
+    assert node.api.wait(node.api.ready)
+    assert node.processes == []
+
+
+def test_an_engine_waits_for_its_partner(node: Node):
+    """Tensor parallelism over two nodes cannot start on one."""
+    container = {"name": "main", "env": [{"name": "DYN_NAMESPACE", "value": "x"}]}
+    labels = {"leaderworkerset.sigs.k8s.io/worker-index": "0", "k3fleet.io/release": "r1"}
+    node.store.put(pod("r-0", labels=labels, spec={"containers": [container]}))
+    assert node.api.wait(lambda: bool(node.api.statuses))
+    assert not node.api.ready()
+    assert node.processes == []
+
+
+def test_a_pod_that_cannot_run_says_why_in_its_condition(node: Node):
+    """`kubectl describe` is where an operator looks first."""
+    node.store.put(pod("job", labels={"app.kubernetes.io/name": "cleaner"}))
+    assert node.api.wait(lambda: "cleaner" in str(node.api.statuses[-1:]))
+    assert not node.api.ready()

@@ -1,0 +1,127 @@
+"""Fixtures of the load-test tests: a vocabulary, a frame, records, and a gateway double."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadtest.prompts import Frame, Slot
+from loadtest.records import Generator, Record
+from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+MakeRecord = Callable[..., Record]
+
+
+@pytest.fixture(scope="session")
+def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a model directory whose tokenizer.json has 676 one-token words and some others."""
+    folder = tmp_path_factory.mktemp("model")
+    words = [f"Ġ{a}{b}x" for a in LETTERS for b in LETTERS]
+    others = ["Ġa", "Ġan", "word", "ĠUpper", "Ġx1", "{", "Ġ"]
+    entries = {token: index for index, token in enumerate([*others, *words])}
+    tokenizer = {"model": {"type": "BPE", "vocab": entries, "merges": []}}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vocabulary(tokenizer_dir: Path) -> Vocabulary:
+    """Read the vocabulary of that directory."""
+    return read_vocabulary(tokenizer_dir)
+
+
+def tags(*ids: int) -> bytes:
+    """Pack tag ids as a frame holds them."""
+    return b"".join((1_000_000 + id_).to_bytes(TOKEN_BYTES, "little") for id_ in ids)
+
+
+@pytest.fixture(scope="session")
+def frame() -> Frame:
+    """Make the frame of a small chat template."""
+    between: dict[tuple[Slot, Slot], bytes] = {
+        ("start", "system"): tags(1, 2),
+        ("start", "user"): tags(1, 3),
+        ("system", "user"): tags(9, 3),
+        ("user", "user"): tags(9, 3),
+        ("user", "reasoning"): tags(9, 4, 5),
+        ("reasoning", "content"): tags(6),
+        ("content", "user"): tags(9, 3),
+        ("user", "end"): tags(9, 4, 5),
+    }
+    return Frame(between=between, exact=True)
+
+
+RECORD = Record(
+    region="us",
+    session="s-1",
+    turn=1,
+    kind="first",
+    sent_s=0.0,
+    due_s=None,
+    prompt_tokens=1000,
+    output_tokens=11,
+    cached_tokens=512,
+    attainable_tokens=512,
+    predicted_prompt_tokens=1000,
+    ttft_s=0.1,
+    e2e_s=0.3,
+    chunks=11,
+    gap_p50_ms=20.0,
+    gap_max_ms=30.0,
+    worker="w0",
+    status=200,
+    error=None,
+    error_detail="",
+)
+
+GENERATOR = Generator(
+    started_at="2026-01-01T00:00:00.000+00:00",
+    duration_s=10.0,
+    users=2,
+    sessions_started=3,
+    sessions_finished=1,
+    calls_unfinished=0,
+    cpu_share=0.2,
+    machine_cpu_share=0.5,
+    lag_p50_ms=0.5,
+    lag_p99_ms=5.0,
+    gap_histogram={"le_ms": [10.0, 20.0, 40.0], "count": [1.0, 8.0, 1.0]},
+    seed=1,
+    token_scale=16.0,
+    time_scale=60.0,
+    dataset="interactive_agent",
+    versions={},
+)
+
+
+@pytest.fixture
+def make_record() -> MakeRecord:
+    """Make a record of a successful request, with changes."""
+    return lambda **changes: replace(RECORD, **changes)
+
+
+@pytest.fixture
+def make_generator() -> Callable[..., Generator]:
+    """Make what a healthy generator says about itself, with changes."""
+    return lambda **changes: replace(GENERATOR, **changes)
+
+
+@pytest.fixture(scope="session")
+def gateway(tokenizer_dir: Path) -> Iterator[str]:
+    """Run the gateway double in a process of its own and give its URL."""
+    script = Path(__file__).with_name("fake_gateway.py")
+    command = [sys.executable, str(script), str(tokenizer_dir / "tokenizer.json")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.terminate()

@@ -1,0 +1,122 @@
+"""A gateway double: streams chat completions over HTTP/1.1, and fails in the ways real ones do.
+
+The first part of the path chooses the behaviour (/ok, /500, /cut, ...). The prompt is framed as a
+small chat template would; `cached_tokens` come from a real block cache, so that the oracle can be
+checked against it. Argument: a tokenizer.json. Prints its port, ends when its stdin closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+BLOCK = 16
+CACHE: set[int] = set()
+TAG = 1_000_000  # above all ids of the vocabulary
+OPEN = {"system": [1, 2], "user": [1, 3], "assistant": [1, 4, 5]}
+
+
+VOCABULARY = json.loads(Path(sys.argv[1]).read_text())["model"]["vocab"]
+
+
+def word(text: str) -> list[int]:
+    return [VOCABULARY["Ġ" + part] for part in text.split()]
+
+
+def tokens_of(messages: list[dict[str, str]]) -> list[int]:
+    ids = tags(7, 7, 7)
+    for message in messages:
+        ids += tags(*OPEN[message["role"]])
+        if message["role"] == "assistant":
+            ids += word(message["reasoning_content"]) + tags(6)
+        ids += word(message["content"]) + tags(9)
+    return ids + tags(*OPEN["assistant"])
+
+
+def tags(*ids: int) -> list[int]:
+    return [TAG + id_ for id_ in ids]
+
+
+def cached_tokens(ids: list[int]) -> int:
+    chain, hits, intact = 0, 0, True
+    for start in range(0, len(ids) - BLOCK + 1, BLOCK):
+        chain = hash((chain, *ids[start : start + BLOCK]))
+        intact = intact and chain in CACHE
+        hits += intact
+        CACHE.add(chain)
+    return min(hits, (len(ids) - 1) // BLOCK) * BLOCK
+
+
+def delta(**content: str) -> str:
+    choice = {"index": 0, "delta": content, "finish_reason": None}
+    worker = {"decode_worker_id": 42}
+    return "data: " + json.dumps({"choices": [choice], "nvext": {"worker_id": worker}}) + "\n\n"
+
+
+def stream(path: str, body: dict[str, object]) -> list[str]:
+    ids = tokens_of(body["messages"])  # type: ignore[arg-type]
+    count = int(str(body["max_tokens"]))
+    usage = {
+        "prompt_tokens": len(ids),
+        "completion_tokens": count,
+        "prompt_tokens_details": {"cached_tokens": cached_tokens(ids)},
+    }
+    last = "data: " + json.dumps({"choices": [], "usage": usage}) + "\n\n"
+    parts = [": keep-alive\n\n", delta(role="assistant", content="")]
+    if path == "ok" and "annotations" in body["nvext"]:  # type: ignore[operator]
+        parts.append(f"event: token_ids\n: {json.dumps(json.dumps(ids))}\n\n")
+    tokens = [delta(content="é") for _ in range(count)]
+    done = "data: [DONE]\n\n"
+    error = 'event: error\ndata: {"error": {"message": "worker lost", "code": 503}}\n\n'
+    return {
+        "frame": [*parts, *tokens[:1], error, done],
+        "cut": [*parts, *tokens],
+        "empty": [*parts, last, done],
+        "unreported": [*parts, *tokens, done],
+        "garbage": [*parts, "data: {not json\n\n", done],
+    }.get(path, [*parts, *tokens, last, done])
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Answer one request; say whether the connection stays open."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    path = head.split(" ", 2)[1].split("/")[1]
+    length = next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))
+    body = json.loads(await reader.readexactly(int(length.split(":")[1])))
+    if path.isdigit():
+        text = b'{"message": "this is longer than the maximum context length"}'
+        writer.write(b"HTTP/1.1 %s X\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(text)))
+        writer.write(text)
+        return True
+    if path == "mute":
+        return False
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for part in stream(path, body):
+        data = part.encode()
+        writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+        await writer.drain()
+    if path == "abort":
+        return False
+    writer.write(b"0\r\n\r\n")
+    return path != "stale"  # announces keep-alive, then closes all the same
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while await answer(reader, writer):
+            await writer.drain()
+        await writer.drain()
+    writer.close()
+
+
+async def main() -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+asyncio.run(main())

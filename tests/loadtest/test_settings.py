@@ -1,0 +1,74 @@
+"""Claims about the settings file and the generator's command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import ConfigError
+from loadtest.run import generator_command
+from loadtest.settings import LoadSettings, read_settings, write_settings
+
+
+def settings(out_dir: Path, **changes: Any) -> LoadSettings:
+    fields = {"targets": {"us": "http://127.0.0.1:1"}, "tokenizer_dir": "/m", "users": 3}
+    return LoadSettings.model_validate({**fields, "out_dir": out_dir, **changes})
+
+
+def test_settings_survive_their_file(tmp_path: Path) -> None:
+    """The generator must do what its starter asked for."""
+    asked = settings(tmp_path, traffic="trace:/t.json", duration_s=7.5)
+    assert read_settings(write_settings(asked)) == asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"sessions_per_minute": 3}, "either users"),
+        ({"users": None}, "either users"),
+        ({"targets": {}}, "targets"),
+        ({"targets": {"us": "127.0.0.1:80"}}, "is no http"),
+        ({"durations": 3}, "durations"),
+        ({"duration_s": 0}, "duration_s"),
+        ({"run_id": "a\r\nX-Header: b"}, "run_id"),
+        ({"users": "many", "block_size": 0}, "block_size"),
+    ],
+)
+def test_wrong_settings_are_refused(tmp_path: Path, changes: dict[str, Any], what: str) -> None:
+    """The message names the file and the field."""
+    path = tmp_path / "settings.json"
+    document = json.loads(settings(tmp_path).model_dump_json()) | changes
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_settings(path)
+    assert "settings.json" in str(caught.value)
+    assert what in str(caught.value)
+
+
+def options(command: list[str]) -> dict[str, str]:
+    return dict(zip(command, [*command[1:], ""], strict=True))
+
+
+def test_a_headless_generator_ends_by_itself(tmp_path: Path) -> None:
+    """Its own clock ends it: Locust's would also count the reading of traces."""
+    command = generator_command(
+        settings(tmp_path, duration_s=60), python=Path("python"), web_port=None
+    )
+    assert "--headless" in command
+    assert "--run-time" not in command
+
+
+def test_the_web_page_is_on_loopback_only(tmp_path: Path) -> None:
+    """Locust's own default is every address of the machine."""
+    command = generator_command(settings(tmp_path), python=Path("python"), web_port=8089)
+    assert options(command)["--web-host"] == "127.0.0.1"
+
+
+def test_an_open_loop_needs_one_user(tmp_path: Path) -> None:
+    """The arrivals come from one place, whatever their rate."""
+    rate = settings(tmp_path, users=None, sessions_per_minute=30)
+    command = generator_command(rate, python=Path("python"), web_port=None)
+    assert options(command)["--users"] == "1"

@@ -1,0 +1,112 @@
+"""Claims about the figures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadtest.quantiles import histogram_rank, nearest_rank
+from loadtest.recorder import GapHistogram
+from loadtest.records import Generator, Record, read_generator, read_records
+from loadtest.summary import RunContext, summarise, summary_json
+
+CASES = yaml.safe_load((Path(__file__).parent / "cases" / "summary.yaml").read_text())
+CONTEXT = RunContext(
+    block_size=128,
+    replicas={"us": ["r0", "r1"]},
+    worker_names={"w0": "r0"},
+    registered=frozenset({"r0"}),
+)
+
+Make = Callable[..., Any]
+
+
+def at(figures: Any, path: str) -> Any:
+    for part in path.split("."):
+        figures = figures[part]
+    return figures
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_figures(make_record: Make, make_generator: Make, case: dict[str, Any]) -> None:
+    """Each definition, on a run small enough to compute by hand."""
+    records = [make_record(**changes) for changes in case["records"]]
+    summary = summarise(records, make_generator(**case.get("generator", {})), CONTEXT)
+    figures = summary_json(summary)
+    for path, expected in case["expect"].items():
+        found = at(figures, path)
+        assert (list(found) if isinstance(found, tuple) else found) == expected, path
+
+
+def test_a_region_without_a_request_is_listed(make_record: Make, make_generator: Make) -> None:
+    """A dead region must not be missing from the report."""
+    both = replace(CONTEXT, replicas={"us": [], "eu": []})
+    summary = summarise([make_record()], make_generator(), both)
+    assert [(region.name, region.requests) for region in summary.regions] == [("us", 1), ("eu", 0)]
+
+
+def test_a_replica_whose_worker_has_changed_is_one_replica(
+    make_record: Make, make_generator: Make
+) -> None:
+    """A restarted engine registers under a new id."""
+    restarted = replace(CONTEXT, replicas={"us": ["r0"]}, worker_names={"w0": "r0", "w1": "r0"})
+    records = [make_record(), make_record(worker="w1")]
+    assert [r.requests for r in summarise(records, make_generator(), restarted).replicas] == [2]
+
+
+@given(st.lists(st.floats(0, 100), min_size=1), st.floats(0.01, 1))
+def test_a_nearest_rank_percentile_was_measured(values: list[float], share: float) -> None:
+    """And at least that share of the values does not exceed it."""
+    value = nearest_rank(values, share)
+    assert value in values
+    assert sum(other <= value for other in values) >= share * len(values)
+
+
+@given(st.lists(st.floats(0.0006, 50), min_size=1, max_size=50), st.floats(0.01, 1))
+def test_a_gap_percentile_is_at_most_a_tenth_high(gaps_s: list[float], share: float) -> None:
+    """Log-spaced buckets of 10 % bound the error."""
+    histogram = GapHistogram()
+    histogram.add(gaps_s)
+    exact_ms = (nearest_rank(gaps_s, share) or 0) * 1000
+    found = histogram_rank(histogram.columns(), share)
+    assert found is not None
+    assert exact_ms * 0.999 <= found <= exact_ms * 1.101
+
+
+def test_a_record_survives_its_file(tmp_path: Path, make_record: Make) -> None:
+    """A run can be judged again from its files."""
+    path = tmp_path / "requests.jsonl"
+    records: list[Record] = [make_record(), make_record(error="truncated", error_detail="é\n")]
+    path.write_bytes(b"".join(record.line() for record in records))
+    assert list(read_records(path)) == records
+
+
+def test_generator_figures_survive_their_file(tmp_path: Path, make_generator: Make) -> None:
+    """The same for generator.json."""
+    path = tmp_path / "generator.json"
+    generator: Generator = make_generator()
+    path.write_text(generator.text())
+    assert read_generator(path) == generator
+
+
+def test_an_idle_replica_that_answers_for_itself_has_served(
+    make_record: Make, make_generator: Make
+) -> None:
+    """A router may rightly leave a replica without sessions; a deaf one it may not."""
+    asked = replace(CONTEXT, answered=frozenset({"r1"}))
+    records = [make_record(worker="w0")]
+    assert summarise(records, make_generator(), CONTEXT).coverage.served == 0.5
+    assert summarise(records, make_generator(), asked).coverage.served == 1.0
+
+
+def test_calls_without_an_end_are_counted(make_record: Make, make_generator: Make) -> None:
+    """An overloaded fleet answers few calls well; those it never answered must not be forgotten."""
+    summary = summarise([make_record()], make_generator(calls_unfinished=3), CONTEXT)
+    assert (summary.unfinished, summary.unfinished_share) == (3, 0.75)
