@@ -166,8 +166,9 @@ _DGD = _Shape(
     version="v1beta1",
     resource="dynamographdeployments",
     # A component without pods of its own gets the operator's, which have no GPU: K001 says so.
-    pods=f"has({_COMPONENTS}) && {_COMPONENTS}.all(c, has(c.podTemplate) && has(c.podTemplate.spec)) "
-    f"? {_COMPONENTS}.map(c, c.podTemplate.spec) : []",
+    pods=f"has({_COMPONENTS}) && "
+    f"{_COMPONENTS}.all(c, has(c.podTemplate) && has(c.podTemplate.spec)) ? "
+    f"{_COMPONENTS}.map(c, c.podTemplate.spec) : []",
     nodes=f"(size(variables.pods) == 0 ? 0 : has({_COMPONENTS}[0].multinode) ? "
     f"{_COMPONENTS}[0].multinode.nodeCount : 1)",
     rules=(),

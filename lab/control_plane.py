@@ -136,9 +136,7 @@ class ControlPlane:
 
     def _start_nodes(self) -> None:
         """Start what places pods, and what stands for the machines."""
-        self._start(
-            "kube-scheduler", self.toolchain.kube_scheduler, *self._client(SCHEDULER_PORT)
-        )
+        self._start("kube-scheduler", self.toolchain.kube_scheduler, *self._client(SCHEDULER_PORT))
         self._start(
             "kwok",
             self.toolchain.kwok,
@@ -150,10 +148,8 @@ class ControlPlane:
 
     def _client(self, port: int) -> tuple[str | int | Path, ...]:
         """Give the flags that controllers and scheduler share."""
-        return (
-            *("--kubeconfig", self.kubeconfig, "--leader-elect=false", *API_BUDGET),
-            *("--bind-address", self.address, "--secure-port", port, *self._emulation),
-        )
+        api = ("--kubeconfig", self.kubeconfig, "--leader-elect=false", *API_BUDGET)
+        return (*api, "--bind-address", self.address, "--secure-port", port, *self._emulation)
 
     @property
     def _emulation(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ Deployment, says beforehand what is wrong with one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -47,6 +47,8 @@ REGIONS = [*preset_cases(), *variants()]
 # The first region of each namespace; the others there have the same policies.
 PLATFORMS = list({case.place: case for case in reversed(REGIONS)}.values())
 UNKNOWN = "notAField"
+# The operator cannot change a graph's engine, so there Pulumi replaces the object on purpose.
+NEXT_RELEASE: Mapping[Backend, str] = {"lws": "sglang-tp8-dcp8", "dgd": "vllm-tp8-dcp8-dspark"}
 
 
 @pytest.fixture(scope="module", params=PLANES, ids=str)
@@ -81,7 +83,8 @@ def in_force(plane: Plane, case: RegionCase, kind: str) -> Callable[[], bool]:
     """Ask whether the policy for a kind refuses what it should."""
     wrong = next(item for item in policy_cases() if item.kind == kind)
     bad = wrong.change(new_object(case, kind))
-    return lambda: wrong.rule in plane.server.apply(bad, keep=False).message
+    said = f"denied request: {wrong.rule}: "
+    return lambda: said in plane.server.apply(bad, keep=False).message
 
 
 def new_object(case: RegionCase, kind: str) -> KubeObject:
@@ -144,12 +147,12 @@ def test_a_second_apply_changes_nothing(plane: Plane, backend: Backend):
     assert refused(plane, objects, keep=True) == []
     for policy in policies(objects):
         type_warnings(plane, policy)  # somebody else's write, which has to be over
-    written = time.time()
-    plane.wait("the second after", lambda: time.time() > written + 1)  # owners' times are in seconds
+    # The server notes who wrote a field when, in whole seconds: within one, a change may not show.
+    written = time.monotonic()
+    plane.wait("the next second", lambda: time.monotonic() > written + 1)
     before = {text(item): plane.server.read(item) for item in objects}
     after = {text(item): plane.apply(item, keep=True) for item in objects}
     changed = [name for name, answer in after.items() if answer.version != before[name].version]
-    for n in changed: print(n)
     assert changed == []
 
 
@@ -157,7 +160,7 @@ def test_a_second_apply_changes_nothing(plane: Plane, backend: Backend):
 def test_a_rollout_changes_objects_in_place(plane: Plane, backend: Backend):
     """A field that cannot change would have Pulumi delete the object, and its replica with it."""
     old = everything(backend, namespace=f"rollout-{backend}")
-    new = replace(old, release="sglang-tp8-dcp8")
+    new = replace(old, release=NEXT_RELEASE[backend])
     assert refused(plane, old.objects(), keep=True) == []
     objects = new.objects()
     before = {text(item): plane.server.read(item) for item in objects}
@@ -170,6 +173,16 @@ def test_a_rollout_changes_objects_in_place(plane: Plane, backend: Backend):
     }
     assert REPLICA_KIND[backend] in changed
     assert "ComputeDomain" not in changed
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_two_regions_share_a_cluster(plane: Plane, backend: Backend):
+    """Each is a stack of its own, and Pulumi stops at the first field that another one owns."""
+    for region in ("us-east", "eu-west"):
+        case = everything(backend, namespace=f"{region}-{backend}", region=region)
+        for item in case.objects():
+            answer = plane.server.apply(item, keep=True, manager=region)
+            assert answer.accepted, answer
 
 
 def text(item: KubeObject) -> str:

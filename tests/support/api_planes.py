@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def _install(plane: Plane) -> None:
     for item in definitions:
         names, version = item["spec"]["names"], item["spec"]["versions"][0]["name"]
         kind = {"apiVersion": f"{item['spec']['group']}/{version}", "kind": names["kind"]}
-        plane.wait(f"{kind}: served", lambda kind=kind: plane.server.knows(kind))
+        plane.wait(f"{kind}: served", partial(plane.server.knows, kind))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -89,9 +89,9 @@ class ApiServer:
         """Give a client for another identity."""
         return ApiServer(url=self.url, pki=self.pki, token=token, _resources=self._resources)
 
-    def apply(self, item: KubeObject, *, keep: bool) -> Answer:
+    def apply(self, item: KubeObject, *, keep: bool, manager: str = MANAGER) -> Answer:
         """Apply an object; without `keep` everything happens but the writing (`dryRun=All`)."""
-        asked = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
+        asked = {"fieldManager": manager, "fieldValidation": "Strict"}
         return self.send(
             "PATCH",
             self._resource(item).url(item),
@@ -136,7 +136,9 @@ class ApiServer:
 
     def _resource(self, item: KubeObject) -> _Resource:
         found = self._find(item)
-        assert found is not None, f"{item['apiVersion']} {item['kind']}: the server has no such kind"
+        assert found is not None, (
+            f"{item['apiVersion']} {item['kind']}: the server has no such kind"
+        )
         return found
 
     def _find(self, item: KubeObject) -> _Resource | None:

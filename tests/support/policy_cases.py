@@ -64,9 +64,7 @@ def policy_cases() -> tuple[PolicyCase, ...]:
 def stage_cases() -> tuple[StageCase, ...]:
     """Read what the weights stage may do to nodes, and what not."""
     return tuple(
-        StageCase(
-            name=item["name"], node=item["node"], patch=item["patch"], rule=item.get("rule")
-        )
+        StageCase(name=item["name"], node=item["node"], patch=item["patch"], rule=item.get("rule"))
         for item in _read("weights-stage")
     )
 

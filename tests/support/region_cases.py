@@ -27,7 +27,6 @@ REPLICA_KIND: Mapping[Backend, str] = {
     "lws": "LeaderWorkerSet",
     "dgd": "DynamoGraphDeployment",
 }
-REGION = "us-east"
 RACK = "use1-r01"
 OTHER_RACK = "use1-r09"
 
@@ -57,6 +56,7 @@ class RegionCase:
     release: str
     hardware: str = "gb300-nvl72"
     namespace: str | None = None  # None: shared by all with these policies
+    region: str = "us-east"
     rack: str = RACK
     fleet: Mapping[str, Any] = field(default_factory=dict)
     claim: str | None = None  # where weights lie; then also without the DRA driver
@@ -72,7 +72,7 @@ class RegionCase:
 
     def objects(self, *layers: Layer) -> list[KubeObject]:
         """Render the layers, in the order in which they are made."""
-        rendered = _rendered(self._text, self.claim)
+        rendered = _rendered(self._text, self.region, self.claim)
         return [copy.deepcopy(item) for layer in layers or LAYERS for item in rendered[layer]]
 
     @property
@@ -86,21 +86,21 @@ class RegionCase:
                 "hardware": self.hardware,
                 "backend": self.backend,
                 "namespace": self.place,
-                "regions": [{"name": REGION, "racks": [rack]}],
+                "regions": [{"name": self.region, "racks": [rack]}],
                 **self.fleet,
             }
         )
 
 
 @functools.lru_cache(maxsize=128)
-def _rendered(text: str, claim: str | None) -> dict[Layer, list[KubeObject]]:
+def _rendered(text: str, region: str, claim: str | None) -> dict[Layer, list[KubeObject]]:
     """Render a fleet file; several API servers get the same objects."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fleet.yaml")
         path.write_text(text, encoding="utf-8")
         fleet = load_fleet(path)
     options = Options(weights_claim=claim, dra=claim is None)
-    return {layer: render_region(fleet, REGION, layer, options) for layer in LAYERS}
+    return {layer: render_region(fleet, region, layer, options) for layer in LAYERS}
 
 
 def everything(backend: Backend, **changes: Any) -> RegionCase:
@@ -131,9 +131,7 @@ def variants() -> list[RegionCase]:
     return [
         everything("lws", name="volcano", fleet=volcano),
         everything("lws", name="house", release=release, fleet=house),
-        *(
-            everything(backend, name="plain", fleet={"monitoring": "none"}) for backend in BACKENDS
-        ),
+        *(everything(backend, name="plain", fleet={"monitoring": "none"}) for backend in BACKENDS),
         *(everything(backend, name="claim", claim="weights") for backend in BACKENDS),
     ]
 
