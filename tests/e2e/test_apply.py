@@ -32,6 +32,7 @@ from region_cases import (
 )
 
 from fleet.spec import Backend
+from infra.lint.core_schema import versions_with
 from infra.render import KubeObject
 
 pytestmark = pytest.mark.lab
@@ -115,6 +116,9 @@ def test_the_server_is_of_the_version_that_is_asked(plane: Plane):
     """Else both versions would be the newest one, which takes more."""
     told = plane.server.send("GET", "/version").body
     assert f"{told['emulationMajor']}.{told['emulationMinor']}" == plane.spec.kubernetes
+    newer = ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy")  # since 1.36
+    has = plane.server.knows({"apiVersion": newer[0], "kind": newer[1]})
+    assert has == (plane.spec.version in versions_with(newer))
 
 
 @pytest.mark.parametrize("case", REGIONS, ids=str)
