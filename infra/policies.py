@@ -16,7 +16,7 @@ from infra.options import Options
 from infra.staging import StagingValues
 
 RACK = "k3fleet.io/rack"
-_DIGEST = "matches('@sha256:[0-9a-f]{64}$')"
+_PINNED = "has(c.image) && c.image.matches('@sha256:[0-9a-f]{64}$')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +111,8 @@ def _engines(backend: Backend, namespace: str, nodes: list[int], gpus: int) -> A
             ),
             Rule(
                 id="K014",
-                expression=f"variables.pods.all(pod, pod.containers.all(c, c.image.{_DIGEST}) && "
-                f"(!has(pod.initContainers) || pod.initContainers.all(c, c.image.{_DIGEST})))",
+                expression=f"variables.pods.all(pod, pod.containers.all(c, {_PINNED}) && "
+                f"(!has(pod.initContainers) || pod.initContainers.all(c, {_PINNED})))",
                 message="an image is not given by digest. Write repository:tag@sha256:<digest>: "
                 "tags of K3 images were moved to other content.",
             ),
@@ -160,13 +160,17 @@ _LWS = _Shape(
         ),
     ),
 )
+_COMPONENTS = "object.spec.components"
 _DGD = _Shape(
     group="nvidia.com",
     version="v1beta1",
     resource="dynamographdeployments",
-    pods="object.spec.components.map(c, c.podTemplate.spec)",
-    nodes="(has(object.spec.components[0].multinode) ? "
-    "object.spec.components[0].multinode.nodeCount : 1)",
+    # A component without pods of its own gets the operator's, which have no GPU: K001 says so.
+    pods=f"has({_COMPONENTS}) && "
+    f"{_COMPONENTS}.all(c, has(c.podTemplate) && has(c.podTemplate.spec)) ? "
+    f"{_COMPONENTS}.map(c, c.podTemplate.spec) : []",
+    nodes=f"(size(variables.pods) == 0 ? 0 : has({_COMPONENTS}[0].multinode) ? "
+    f"{_COMPONENTS}[0].multinode.nodeCount : 1)",
     rules=(),
 )
 
@@ -198,6 +202,7 @@ def _weights_stage(namespace: str, staging: StagingValues) -> AdmissionPolicy:
     """Bind the weights stage's account to its own node and to its own labels there."""
     claim = "authentication.kubernetes.io/node-name"
     prefix = staging.label_prefix
+    new, old = "object.metadata.labels", "oldObject.metadata.labels"
     same = " && ".join(
         f"has(object.metadata.{part}) == has(oldObject.metadata.{part}) && "
         f"(!has(object.metadata.{part}) || object.metadata.{part} == oldObject.metadata.{part})"
@@ -223,11 +228,10 @@ def _weights_stage(namespace: str, staging: StagingValues) -> AdmissionPolicy:
             ),
             Rule(
                 id="own-labels",
-                expression="object.metadata.labels.all(k, "
-                f"k.startsWith('{prefix}') || (k in oldObject.metadata.labels && "
-                "object.metadata.labels[k] == oldObject.metadata.labels[k])) && "
-                "oldObject.metadata.labels.all(k, "
-                f"k.startsWith('{prefix}') || k in object.metadata.labels)",
+                expression=f"(!has({new}) || {new}.all(k, k.startsWith('{prefix}') || "
+                f"(has({old}) && k in {old} && {new}[k] == {old}[k]))) && "
+                f"(!has({old}) || {old}.all(k, k.startsWith('{prefix}') || "
+                f"(has({new}) && k in {new})))",
                 message=f"the weights stage may only change labels that start with {prefix}.",
             ),
             Rule(

@@ -34,6 +34,18 @@ CRDS = CHARTS / "crds"
 HASH_DIGITS = 8
 _REPLICA: Mapping[Backend, str] = {"lws": "serving/engine", "dgd": "serving/dgd"}
 
+_OURS: Mapping[str, str] = {
+    "app.kubernetes.io/part-of": "k3fleet",
+    "app.kubernetes.io/managed-by": "k3fleet",
+}
+# Of what all regions of a cluster have in common: with a region's name in it, the stack of the
+# next region would want another value, and the API server would refuse that as a conflict.
+_SHARED: Mapping[str, str] = {
+    "app.kubernetes.io/name": "cluster",
+    "app.kubernetes.io/instance": "shared",
+    **_OURS,
+}
+
 _OUTSIDE_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
@@ -50,7 +62,7 @@ def render_region(
 
 def _platform(values: PlatformValues) -> Iterator[KubeObject]:
     if values.worker_metadata:
-        yield _labelled(_yaml((CRDS / "dynamo-worker-metadata.yaml").read_text()), values)
+        yield _labelled(_yaml((CRDS / "dynamo-worker-metadata.yaml").read_text()), _SHARED)
     yield _object("platform/namespace", values)
     yield _object("platform/priority-class", values)
     for account in values.service_accounts:
@@ -100,7 +112,8 @@ def _engine_settings(values: ServingValues) -> list[EngineSettings]:
 def _object(
     template: str, values: PlatformValues | ServingValues, item: object = None
 ) -> KubeObject:
-    return _labelled(_yaml(_text(f"{template}.yaml", values=values, item=item)), values)
+    made = _yaml(_text(f"{template}.yaml", values=values, item=item))
+    return _labelled(made, _whose(values))
 
 
 def _yaml(text: str) -> KubeObject:
@@ -108,16 +121,18 @@ def _yaml(text: str) -> KubeObject:
     return loaded
 
 
-def _labelled(item: KubeObject, values: PlatformValues | ServingValues) -> KubeObject:
-    """Say on every object whose it is; templates add what it is and where it belongs."""
-    whose = {
+def _whose(values: PlatformValues | ServingValues) -> Mapping[str, str]:
+    return {
         "app.kubernetes.io/name": "region",
         "app.kubernetes.io/instance": values.region,
-        "app.kubernetes.io/part-of": "k3fleet",
-        "app.kubernetes.io/managed-by": "k3fleet",
+        **_OURS,
         "k3fleet.io/fleet": values.fleet,
         "k3fleet.io/region": values.region,
     }
+
+
+def _labelled(item: KubeObject, whose: Mapping[str, str]) -> KubeObject:
+    """Say on every object whose it is; templates add what it is and where it belongs."""
     item["metadata"]["labels"] = {**whose, **item["metadata"].get("labels", {})}
     return item
 

@@ -50,6 +50,8 @@ class ControlPlane:
     folder: Path
     toolchain: Toolchain
     launcher: Launcher
+    # "1.34": speak as that version does; None: the newest that the binary knows.
+    emulated_version: str | None = None
 
     @property
     def url(self) -> str:
@@ -62,21 +64,27 @@ class ControlPlane:
         return self.folder / "kubeconfig"
 
     @property
-    def _pki(self) -> Path:
+    def pki(self) -> Path:
+        """Folder of the certificates and keys."""
         return self.folder / "pki"
 
     def start(self, now: dt.datetime) -> None:
-        """Start the processes without waiting for them; `wait_ready` waits."""
-        make_pki(self._pki, server_address=self.address, now=now)
-        admin_kubeconfig(self.kubeconfig, url=self.url, pki=self._pki)
+        """Start etcd and the API server without waiting for them; `wait_ready` waits."""
+        make_pki(self.pki, server_address=self.address, now=now)
+        admin_kubeconfig(self.kubeconfig, url=self.url, pki=self.pki)
         self._start_etcd()
         self._start_api_server()
 
-    def wait_ready(self) -> None:
-        """Wait for the API server, then start the controllers, the scheduler and KWOK."""
+    def wait_api(self) -> None:
+        """Wait for the API server; nothing acts on its objects yet."""
         name = f"{self.folder.name}: API server"
         self.launcher.wait(name, self._api_ready, timeout_s=START_TIMEOUT_S)
-        self._start_controllers()
+
+    def wait_ready(self) -> None:
+        """Wait for the API server, then start the controllers, the scheduler and KWOK."""
+        self.wait_api()
+        self.start_controllers(CONTROLLERS)
+        self._start_nodes()
         self.launcher.wait(
             f"{self.folder.name}: default service account",
             lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
@@ -98,7 +106,7 @@ class ControlPlane:
         )
 
     def _start_api_server(self) -> None:
-        pki = self._pki
+        pki = self.pki
         self._start(
             "kube-apiserver",
             self.toolchain.kube_apiserver,
@@ -113,22 +121,22 @@ class ControlPlane:
             *("--service-account-issuer", "https://kubernetes.default.svc"),
             *("--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC"),
             *("--enable-priority-and-fairness=false", "--profiling=false"),
+            *self._emulation,
         )
 
-    def _start_controllers(self) -> None:
-        common = ("--kubeconfig", self.kubeconfig, "--leader-elect=false", *API_BUDGET)
-        listen = ("--bind-address", self.address, "--secure-port")
+    def start_controllers(self, controllers: str) -> None:
+        """Start the controller manager with controllers as its flag names them."""
         self._start(
             "kube-controller-manager",
             self.toolchain.kube_controller_manager,
-            *common,
-            *(*listen, CONTROLLER_MANAGER_PORT),
-            *("--service-account-private-key-file", self._pki / "sa.key"),
-            *("--root-ca-file", self._pki / "ca.crt", "--controllers", CONTROLLERS),
+            *self._client(CONTROLLER_MANAGER_PORT),
+            *("--service-account-private-key-file", self.pki / "sa.key"),
+            *("--root-ca-file", self.pki / "ca.crt", "--controllers", controllers),
         )
-        self._start(
-            "kube-scheduler", self.toolchain.kube_scheduler, *common, *listen, SCHEDULER_PORT
-        )
+
+    def _start_nodes(self) -> None:
+        """Start what places pods, and what stands for the machines."""
+        self._start("kube-scheduler", self.toolchain.kube_scheduler, *self._client(SCHEDULER_PORT))
         self._start(
             "kwok",
             self.toolchain.kwok,
@@ -138,6 +146,16 @@ class ControlPlane:
             *("--node-lease-duration-seconds", "40", "--config", KWOK_STAGES),
         )
 
+    def _client(self, port: int) -> tuple[str | int | Path, ...]:
+        """Give the flags that controllers and scheduler share."""
+        api = ("--kubeconfig", self.kubeconfig, "--leader-elect=false", *API_BUDGET)
+        return (*api, "--bind-address", self.address, "--secure-port", port, *self._emulation)
+
+    @property
+    def _emulation(self) -> tuple[str, ...]:
+        version = self.emulated_version
+        return () if version is None else ("--emulated-version", f"kube={version}")
+
     def _start(self, name: str, *argv: str | int | Path) -> None:
         service = f"{self.folder.name}-{name}"
         self.launcher.start(service, [str(part) for part in argv], cwd=self.folder)
@@ -146,8 +164,8 @@ class ControlPlane:
         return self._get("/readyz") == "ok"
 
     def _get(self, path: str) -> str | None:
-        context = ssl.create_default_context(cafile=str(self._pki / "ca.crt"))
-        context.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
+        context = ssl.create_default_context(cafile=str(self.pki / "ca.crt"))
+        context.load_cert_chain(self.pki / "admin.crt", self.pki / "admin.key")
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )

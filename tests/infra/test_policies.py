@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import importlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
+from policy_cases import policy_cases, stage_cases
 
 from fleet.load import Fleet
 from infra.options import Layer, Options
@@ -17,7 +15,6 @@ from infra.render import KubeObject, render_region
 MakeFleet = Callable[..., Fleet]
 SMALL = {"use1-r01": 4}
 STAGED = {"weights_stage": {"image": "registry.example/hf@sha256:" + "0" * 64}}
-Change = Callable[[dict[str, Any]], None]
 
 
 def rendered(fleet: Fleet, kind: str) -> list[KubeObject]:
@@ -30,91 +27,18 @@ def policies(fleet: Fleet) -> list[AdmissionPolicy]:
     return list(admission_policies(fleet, "k3", None, Options()))
 
 
-def leader(item: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = item["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]
-    return spec
-
-
-# What a person might apply by hand, and the rule that must name it.
-BROKEN: Mapping[str, tuple[str, Change]] = {
-    "three nodes": ("K001", lambda x: x["spec"]["leaderWorkerTemplate"].update(size=3)),
-    "half the GPUs": (
-        "K001",
-        lambda x: leader(x)["containers"][0]["resources"]["limits"].update({"nvidia.com/gpu": "2"}),
-    ),
-    "another rack for the leader": (
-        "K002",
-        lambda x: leader(x)["nodeSelector"].update({"k3fleet.io/rack": "use1-r02"}),
-    ),
-    "no rack": ("K002", lambda x: leader(x).pop("nodeSelector")),
-    "a surge": (
-        "K003",
-        lambda x: x["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"].update(maxSurge=1),
-    ),
-    "a surge in percent": (
-        "K003",
-        lambda x: x["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"].update(maxSurge="5%"),
-    ),
-    "a rack of its own": (
-        "K004",
-        lambda x: x["metadata"].update(
-            annotations={"leaderworkerset.sigs.k8s.io/exclusive-topology": "k3fleet.io/rack"}
-        ),
-    ),
-    "tolerates everything": (
-        "K008",
-        lambda x: leader(x)["tolerations"].append({"operator": "Exists"}),
-    ),
-    "a long name": ("K013", lambda x: x["metadata"].update(name="x" * 40)),
-    "an image by tag": (
-        "K014",
-        lambda x: leader(x)["containers"][0].update(image="vllm/vllm-openai:v0.29.0"),
-    ),
-}
-
-
-@pytest.fixture
-def cel() -> Any:
-    """Give the CEL library, which is no dependency of k3fleet."""
-    return pytest.importorskip("celpy", reason="cel-python is not installed")
-
-
-def refused(cel: Any, policy: AdmissionPolicy, item: Mapping[str, Any]) -> list[str]:
-    """Evaluate a policy as the API server does."""
-
-    def evaluate(expression: str, context: dict[str, Any]) -> Any:
-        environment = cel.Environment()
-        return environment.program(environment.compile(expression)).evaluate(context)
-
-    context = {"object": cel.json_to_cel(item)}
-    values = {name: evaluate(text, context) for name, text in policy.variables.items()}
-    context["variables"] = importlib.import_module("celpy.celtypes").MapType(values)
-    return [rule.id for rule in policy.rules if not evaluate(rule.expression, context)]
-
-
-def test_what_we_render_is_admitted(cel: Any, make_fleet: MakeFleet) -> None:
-    """A rule that refuses our own objects stops every rollout."""
-    fleet = make_fleet(SMALL)
-    engines, domains = policies(fleet)
-    assert refused(cel, engines, rendered(fleet, "LeaderWorkerSet")[0]) == []
-    assert refused(cel, domains, rendered(fleet, "ComputeDomain")[0]) == []
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_would_break_a_region_is_refused(cel: Any, make_fleet: MakeFleet, case: str) -> None:
-    """Each rule names its own mistake and no other."""
-    rule, change = BROKEN[case]
-    fleet = make_fleet(SMALL)
-    item = copy.deepcopy(rendered(fleet, "LeaderWorkerSet")[0])
-    change(item)
-    assert refused(cel, policies(fleet)[0], item) == [rule]
-
-
-def test_every_rule_has_a_case(make_fleet: MakeFleet) -> None:
-    """A rule without a bad object may be one that can never fail."""
-    rules = [rule.id for rule in policies(make_fleet(SMALL))[0].rules]
-    assert set(rules) == {rule for rule, _ in BROKEN.values()}
-    assert len(rules) == len(set(rules))
+@pytest.mark.parametrize("backend", ["lws", "dgd"])
+def test_every_rule_has_a_case(make_fleet: MakeFleet, backend: str) -> None:
+    """tests/e2e/test_apply.py has the API server refuse the cases; a rule without one may never."""
+    fleet = make_fleet(SMALL, backend=backend, **STAGED)
+    cases: dict[str, set[str | None]] = {"nodes": {case.rule for case in stage_cases()} - {None}}
+    for case in policy_cases():
+        cases.setdefault(f"{case.kind.lower()}s", set()).add(case.rule)
+    for policy in rendered(fleet, "ValidatingAdmissionPolicy"):
+        (resource,) = policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"]
+        rules = [item["message"].partition(":")[0] for item in policy["spec"]["validations"]]
+        assert len(rules) == len(set(rules))
+        assert set(rules) == cases[resource]
 
 
 def test_the_operators_own_objects_are_left_alone(make_fleet: MakeFleet) -> None:
