@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import celpy
 import pytest
+from celpy import celtypes
 
 from fleet.load import Fleet
+from fleet.plan import make_plan
 from infra.options import Layer, Options
 from infra.policies import AdmissionPolicy, Rule, admission_policies
 from infra.render import KubeObject, render_region
+from infra.staging import staging_values
 
 MakeFleet = Callable[..., Fleet]
 SMALL = {"use1-r01": 4}
@@ -73,41 +76,84 @@ BROKEN: Mapping[str, tuple[str, Change]] = {
 }
 
 
-@pytest.fixture
-def cel() -> Any:
-    """Give the CEL library, which is no dependency of k3fleet."""
-    return pytest.importorskip("celpy", reason="cel-python is not installed")
-
-
-def refused(cel: Any, policy: AdmissionPolicy, item: Mapping[str, Any]) -> list[str]:
-    """Evaluate a policy as the API server does."""
+def refused(policy: AdmissionPolicy, item: Mapping[str, Any], **more: Any) -> list[str]:
+    """Evaluate a policy as the API server does; `more` are oldObject and request."""
 
     def evaluate(expression: str, context: dict[str, Any]) -> Any:
-        environment = cel.Environment()
+        environment = celpy.Environment()
         return environment.program(environment.compile(expression)).evaluate(context)
 
-    context = {"object": cel.json_to_cel(item)}
+    given = {"object": item, **more}
+    context = {name: celpy.json_to_cel(value) for name, value in given.items()}
     values = {name: evaluate(text, context) for name, text in policy.variables.items()}
-    context["variables"] = importlib.import_module("celpy.celtypes").MapType(values)
+    context["variables"] = celtypes.MapType(values)
     return [rule.id for rule in policy.rules if not evaluate(rule.expression, context)]
 
 
-def test_what_we_render_is_admitted(cel: Any, make_fleet: MakeFleet) -> None:
+@pytest.mark.parametrize(
+    ("backend", "kind"), [("lws", "LeaderWorkerSet"), ("dgd", "DynamoGraphDeployment")]
+)
+def test_what_we_render_is_admitted(make_fleet: MakeFleet, backend: str, kind: str) -> None:
     """A rule that refuses our own objects stops every rollout."""
-    fleet = make_fleet(SMALL)
+    fleet = make_fleet(SMALL, backend=backend)
     engines, domains = policies(fleet)
-    assert refused(cel, engines, rendered(fleet, "LeaderWorkerSet")[0]) == []
-    assert refused(cel, domains, rendered(fleet, "ComputeDomain")[0]) == []
+    assert refused(engines, rendered(fleet, kind)[0]) == []
+    assert refused(domains, rendered(fleet, "ComputeDomain")[0]) == []
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_would_break_a_region_is_refused(cel: Any, make_fleet: MakeFleet, case: str) -> None:
+def test_what_would_break_a_region_is_refused(make_fleet: MakeFleet, case: str) -> None:
     """Each rule names its own mistake and no other."""
     rule, change = BROKEN[case]
     fleet = make_fleet(SMALL)
     item = copy.deepcopy(rendered(fleet, "LeaderWorkerSet")[0])
     change(item)
-    assert refused(cel, policies(fleet)[0], item) == [rule]
+    assert refused(policies(fleet)[0], item) == [rule]
+
+
+def test_a_second_domain_of_a_rack_is_refused(make_fleet: MakeFleet) -> None:
+    """Two domains in one NVLink clique exclude each other."""
+    fleet = make_fleet(SMALL)
+    item = copy.deepcopy(rendered(fleet, "ComputeDomain")[0])
+    item["metadata"]["name"] = "second"
+    assert refused(policies(fleet)[1], item) == ["K006"]
+
+
+NODE = {
+    "metadata": {"name": "node-1", "labels": {"k3fleet.io/rack": "use1-r01"}},
+    "spec": {"unschedulable": False},
+}
+# What a stolen token of the weights stage might be used for, and the rule that must say no.
+STOLEN: Mapping[str, tuple[list[str], str, Change]] = {
+    "its own label": (
+        [],
+        "node-1",
+        lambda x: x["metadata"]["labels"].update({"weights.k3fleet.io/abc": "ready"}),
+    ),
+    "another node": (["own-node"], "node-2", lambda _: None),
+    "a rack": (
+        ["own-labels"],
+        "node-1",
+        lambda x: x["metadata"]["labels"].update({"k3fleet.io/rack": "use1-r02"}),
+    ),
+    "a cordon": (["nothing-else"], "node-1", lambda x: x["spec"].update(unschedulable=True)),
+}
+
+
+@pytest.mark.parametrize("case", STOLEN)
+def test_the_weights_stage_may_label_its_own_node_and_nothing_else(
+    make_fleet: MakeFleet, case: str
+) -> None:
+    """Its pods run on every node of a rack, as root."""
+    expected, node, change = STOLEN[case]
+    fleet = make_fleet(SMALL, **STAGED)
+    options = Options()
+    staging = staging_values(fleet, make_plan(fleet).regions[0], "k3", options)
+    policy = admission_policies(fleet, "k3", staging, options)[-1]
+    after = copy.deepcopy(NODE)
+    change(after)
+    account = {"extra": {"authentication.kubernetes.io/node-name": [node]}}
+    assert refused(policy, after, oldObject=NODE, request={"userInfo": account}) == expected
 
 
 def test_every_rule_has_a_case(make_fleet: MakeFleet) -> None:
