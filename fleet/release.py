@@ -223,10 +223,13 @@ def release_for(release: Release, role: Role) -> Release:
     return release.model_copy(update=changes)
 
 
-def has_digest(image: str | None) -> bool:
-    """Say whether an image reference cannot be moved to other content."""
-    _, at, digest = (image or "").rpartition("@sha256:")
-    return bool(at) and len(digest) == 64 and set(digest) <= set("0123456789abcdef")
+# Names of what was pushed last. Other names are taken as fixed: weights need not come from a hub.
+_MOVING_REVISIONS = frozenset({"main", "master", "trunk", "head", "latest"})
+
+
+def moves(revision: str) -> bool:
+    """Say whether a revision is a name that its repository gives to other content later."""
+    return revision.lower() in _MOVING_REVISIONS or revision.startswith("refs/")
 
 
 def release_id(release: Release) -> str:

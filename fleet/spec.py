@@ -7,7 +7,7 @@ their own files, which a fleet file names.
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -17,6 +17,7 @@ from fleet.schema import (
     Count,
     DnsLabel,
     FileModel,
+    PinnedImage,
     Positive,
     Text,
     check_dns_label,
@@ -71,6 +72,17 @@ def _date(value: object) -> object:
         raise refuse(f"{found_text(value)} is no date", "Write it as 2027-01-31") from error
 
 
+def _utc_time(value: object) -> object:
+    example = "Write it with its zone, for example 2027-01-31T11:30:00Z"
+    try:
+        time = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise refuse(f"{found_text(value)} is no time", example) from error
+    if time.tzinfo is None:  # hours off, and nobody would notice before the racks are gone
+        raise refuse(f"{found_text(value)} names no time zone", example)
+    return time.astimezone(UTC)
+
+
 RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
@@ -89,6 +101,8 @@ class RackSpec(FileModel):
     id: RackId = Field(description="the rack's stable name, which its nodes carry as a label")
     healthy_nodes: Count = 18  # of the 18 in a rack; the rest are broken or reserved
     replicas: Count | None = None  # None: all that fit
+    # When the block or lease of this rack is over; alerts count down to it. None: it stays.
+    capacity_ends_at: Annotated[datetime, BeforeValidator(_utc_time)] | None = None
 
 
 class RegionSpec(FileModel):
@@ -136,7 +150,7 @@ class SchedulingSpec(FileModel):
 class WeightsStageSpec(FileModel):
     """How weights get onto the nodes' own disks."""
 
-    image: Text  # holds `hf`, python3 and a shell; by digest
+    image: PinnedImage  # holds `hf`, python3 and a shell
     # Revisions kept beside those that run: the way back needs the previous one.
     keep_previous: Count = 1
 

@@ -97,6 +97,11 @@ class Releases:
     """Compute each release once, however many replicas run it."""
 
     def __init__(self, fleet: Fleet, options: Options, dynamo_namespace: str) -> None:
+        if options.releases.get(fleet.release_id, fleet.release) != fleet.release:
+            raise ConfigError(
+                f"{fleet.path}: release: its id {fleet.release_id} is also that of another release "
+                "of the stack's configuration. Give one of them another name."
+            )
         self._fleet = fleet
         self._options = options
         self._dynamo_namespace = dynamo_namespace

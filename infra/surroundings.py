@@ -77,7 +77,7 @@ def serving_surroundings(
     ]
     if ports.frontend is not None:
         parts.append(Part(template="serving/frontend-autoscaler"))
-    if ports.frontend is not None and fleet.spec.monitoring == "prometheus-operator":
+    if fleet.spec.monitoring == "prometheus-operator":
         parts += _monitoring(fleet, region, namespace)
     return tuple(parts)
 
@@ -95,12 +95,12 @@ def _weights_stage(staging: StagingValues) -> list[Part]:
 
 def _monitoring(fleet: Fleet, region: RegionPlan, namespace: str) -> list[Part]:
     told = monitoring(fleet, region, namespace)
-    text = dashboard_json(fleet.spec.name, region.name, namespace)
-    return [
-        *(Part(template="serving/pod-monitor", item=scrape) for scrape in told.scrapes),
-        Part(template="serving/alerts", item=told),
-        Part(template="serving/dashboard", item=Dashboard(text=text)),
-    ]
+    parts = [Part(template="serving/pod-monitor", item=scrape) for scrape in told.scrapes]
+    parts.append(Part(template="serving/alerts", item=told))
+    if told.scrapes:
+        text = dashboard_json(fleet.spec.name, region.name, namespace)
+        parts.append(Part(template="serving/dashboard", item=Dashboard(text=text)))
+    return parts
 
 
 def _ports(fleet: Fleet, gateway_port: int) -> Ports:
