@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from typing import Annotated, Literal
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -53,6 +54,16 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _host_path(text: str) -> str:
+    path = PurePosixPath(text)
+    if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
+        raise refuse(
+            f"{found_text(text)} is no folder on a node",
+            "Give its path from the root, for example /mnt/k3fleet/kernels",
+        )
+    return text
+
+
 def _quoted_version(value: object) -> object:
     if isinstance(value, float):
         raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
@@ -83,6 +94,7 @@ def _utc_time(value: object) -> object:
     return time.astimezone(UTC)
 
 
+HostPath = Annotated[str, AfterValidator(_host_path)]
 RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
@@ -155,6 +167,19 @@ class WeightsStageSpec(FileModel):
     keep_previous: Count = 1
 
 
+class KernelCacheSpec(FileModel):
+    """Where engines keep what they compile at start, per image, GPU and TP."""
+
+    path: HostPath | None = None  # on every node
+    claim: DnsLabel | None = None  # or a PersistentVolumeClaim that all nodes can mount
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.claim is None):
+            raise refuse("expected one place", "Give either path or claim")
+        return self
+
+
 class WaiverSpec(FileModel):
     """Findings of one rule that the team accepts until a day."""
 
@@ -191,6 +216,7 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()

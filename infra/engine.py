@@ -40,6 +40,10 @@ __all__ = [
 _ENGINES = {"vllm": vllm_roles, "sglang": sglang_roles, "trtllm": trtllm_roles}
 
 
+# Set from the pod itself, in the charts.
+_PODS_OWN = ("POD_NAME", "POD_UID", "POD_NAMESPACE", "POD_IP", "NODE_NAME")
+
+
 def engine_roles(
     model: Model,
     release: Release,
@@ -58,8 +62,13 @@ def engine_roles(
     return _ENGINES[release.engine.kind](job)
 
 
-def engine_env(release: Release, dynamo_namespace: str) -> dict[str, str]:
-    """Give the environment of all nodes, the release's own variables last."""
+def engine_env(
+    release: Release, dynamo_namespace: str, place: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Give the environment of all nodes, the release's own variables last.
+
+    `place` holds what depends on where the engine runs and not on the release.
+    """
     env = {
         **dynamo_env(dynamo_namespace),
         "DYN_SYSTEM_HOST": POD_IP,
@@ -73,6 +82,7 @@ def engine_env(release: Release, dynamo_namespace: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         **(vllm_env(release) if release.engine.kind == "vllm" else {}),
+        **(place or {}),
     }
     return _merged(env, release)
 
@@ -100,7 +110,7 @@ def _merged(env: Mapping[str, str], release: Release) -> dict[str, str]:
     A second DYN_NAMESPACE, for example, splits the region: the frontend then
     draws one of the two parts at random and cache routing is lost.
     """
-    ours = {*env, "POD_NAME", "POD_UID", "POD_NAMESPACE", "POD_IP", "DYN_NAMESPACE_WORKER_SUFFIX"}
+    ours = {*env, *_PODS_OWN, "DYN_NAMESPACE_WORKER_SUFFIX"}
     if doubled := sorted(ours & release.env.keys()):
         raise ConfigError(
             f"release {release.name}: env: {', '.join(doubled)} is set by k3fleet. "
