@@ -20,6 +20,7 @@ from fleet.schema import (
     FileModel,
     PinnedImage,
     Positive,
+    Seconds,
     Text,
     check_dns_label,
     found_text,
@@ -54,12 +55,12 @@ def _namespace(text: str) -> str:
     return text
 
 
-def _host_path(text: str) -> str:
+def _folder_path(text: str) -> str:
     path = PurePosixPath(text)
     if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
         raise refuse(
-            f"{found_text(text)} is no folder on a node",
-            "Give its path from the root, for example /mnt/k3fleet/kernels",
+            f"{found_text(text)} is no path of a folder",
+            "Write it from the root, for example /mnt/k3fleet",
         )
     return text
 
@@ -94,7 +95,7 @@ def _utc_time(value: object) -> object:
     return time.astimezone(UTC)
 
 
-HostPath = Annotated[str, AfterValidator(_host_path)]
+FolderPath = Annotated[str, AfterValidator(_folder_path)]
 RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
@@ -170,7 +171,7 @@ class WeightsStageSpec(FileModel):
 class KernelCacheSpec(FileModel):
     """Where engines keep what they compile at start, per image, GPU and TP."""
 
-    path: HostPath | None = None  # on every node
+    path: FolderPath | None = None  # on every node
     claim: DnsLabel | None = None  # or a PersistentVolumeClaim that all nodes can mount
 
     @model_validator(mode="after")
@@ -178,6 +179,21 @@ class KernelCacheSpec(FileModel):
         if (self.path is None) == (self.claim is None):
             raise refuse("expected one place", "Give either path or claim")
         return self
+
+
+class LoadtestSpec(FileModel):
+    """A Locust master and workers in each region, for load from inside the cluster."""
+
+    image: PinnedImage  # holds k3fleet and its requirements
+    folder: FolderPath = "/opt/k3fleet"  # where the image holds it
+    tokenizer_dir: FolderPath = Field(
+        description="folder of the image with the model's tokenizer.json"
+    )
+    workers: Positive = 4  # one core each; a core reads 5,000 chunks per second
+    users: Positive | None = None  # agents that work at once; None: two per replica
+    traffic: Text = "interactive_agent"  # a profile, or trace:PATH in the image
+    duration_s: Seconds = Field(default=600.0, alias="duration")
+    results_claim: DnsLabel | None = None  # None: results go with their pods
 
 
 class WaiverSpec(FileModel):
@@ -217,6 +233,7 @@ class FleetSpec(FileModel):
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
+    loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()

@@ -13,8 +13,9 @@ from fleet.plan import RegionPlan
 from infra import frontend
 from infra.dashboard import dashboard_json
 from infra.engine import SYSTEM_PORT
+from infra.load_generator import LoadGenerator, LoadPod, load_generator
 from infra.monitoring import monitoring
-from infra.network import Ports, network_policies
+from infra.network import Ports, load_policies, network_policies
 from infra.options import Options
 from infra.policies import admission_policies
 from infra.secret_references import external_secrets
@@ -75,6 +76,8 @@ def serving_surroundings(
         Part(template="serving/network-policy", item=policy)
         for policy in network_policies(ports, options.monitoring_namespace)
     ]
+    if generator := load_generator(fleet, region, namespace, gateway_port):
+        parts += _load_generator(generator, ports)
     if ports.frontend is not None:
         parts.append(Part(template="serving/frontend-autoscaler"))
     if fleet.spec.monitoring == "prometheus-operator":
@@ -90,6 +93,24 @@ def _weights_stage(staging: StagingValues) -> list[Part]:
         Part(template="platform/weights-stage-role-binding", item=staging),
         Part(template="platform/weights-stage-config", item=staging),
         Part(template="platform/weights-stage", item=staging),
+    ]
+
+
+def _load_generator(generator: LoadGenerator, ports: Ports) -> list[Part]:
+    return [
+        *(
+            Part(template="serving/network-policy", item=policy)
+            for policy in load_policies(ports.gateway)
+        ),
+        Part(template="serving/loadtest-config", item=generator),
+        Part(template="serving/loadtest-service", item=generator),
+        *(
+            Part(
+                template="serving/loadtest-deployment",
+                item=LoadPod(process=process, generator=generator),
+            )
+            for process in (generator.master, generator.workers)
+        ),
     ]
 
 

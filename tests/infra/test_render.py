@@ -25,6 +25,10 @@ SURROUNDED = {
     "secrets": {"image_pull": "registry", "hf_token": "hub", "external_store": "vault"},
     "scheduling": {"gang": "kai", "queue": "serving"},
     "kernel_cache": {"claim": "kernels"},
+    "loadtest": {
+        "image": "registry.example/k3fleet@sha256:" + "0" * 64,
+        "tokenizer_dir": "/opt/kimi",
+    },
 }
 
 

@@ -6,8 +6,9 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from fleet.load import load_fleet
+from infra.render import render_region
 from loadtest.cache_tab import CacheTab
 from loadtest.records import Record, read_generator, read_records
 from loadtest.run import LOCUSTFILE
@@ -22,6 +25,7 @@ from loadtest.settings import LoadSettings, write_settings
 
 MakeRecord = Callable[..., Record]
 Start = Callable[..., subprocess.Popen[str]]
+ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
@@ -120,6 +124,65 @@ def test_the_masters_page_sums_up_its_workers(
             connection.request("GET", "/stats/requests")
             rows = json.load(connection.getresponse())["extended_stats"][0]["data"]
     assert [row["region"] for row in rows] == ["ok"]
+
+
+def rendered_args(settings: Path, replaced: dict[str, str], tmp_path: Path) -> list[list[str]]:
+    """Give the command lines that a region renders, led to this machine's files and ports."""
+    loadtest = {"image": "x@sha256:" + "0" * 64, "tokenizer_dir": "/opt/kimi"}
+    racks = [{"id": "use1-r01", "healthy_nodes": 2}]
+    data = {
+        "apiVersion": "k3fleet/v1",
+        "name": "demo",
+        "release": "vllm-tp8",
+        "loadtest": loadtest,
+        "regions": [{"name": "us-east", "racks": racks}],
+    }
+    path = tmp_path / "fleet.yaml"
+    path.write_text(json.dumps(data))
+    replaced = {"/etc/k3fleet/loadtest/settings.json": str(settings), **replaced}
+    found = {
+        item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0]
+        for item in render_region(load_fleet(path), "us-east", "serving")
+        if item["kind"] == "Deployment" and item["metadata"]["name"].startswith("loadtest")
+    }
+    assert all(item["command"] == ["python3", "-m", "locust"] for item in found.values())
+    return [
+        [replaced.get(word, word) for word in found[f"loadtest-{role}"]["args"]]
+        for role in ("master", "worker")
+    ]
+
+
+def test_the_rendered_command_lines_start_a_test(
+    settings_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """From the page of the master, in the project's folder, as in a cluster."""
+    settings, page = settings_file(duration_s=600), free_port()
+    replaced = {"5557": str(free_port()), "8089": str(page), "loadtest-master": "127.0.0.1"}
+    with ExitStack() as processes:
+        for args in rendered_args(settings, replaced, tmp_path):
+            process = subprocess.Popen([sys.executable, "-m", "locust", *args], cwd=ROOT)
+            processes.callback(process.wait, timeout=30)
+            processes.callback(process.kill)
+        wait_for(page, "GET", "/stats/requests", lambda said: len(said["workers"]) == 1)
+        form = "user_count=2&spawn_rate=2"
+        wait_for(page, "POST", "/swarm", lambda said: said["success"], form)
+        wait_for(
+            page, "GET", "/stats/requests", lambda said: bool(said["extended_stats"][0]["data"])
+        )
+
+
+def wait_for(
+    port: int, method: str, path: str, is_right: Callable[[Any], bool], form: str = ""
+) -> None:
+    pause, deadline = Event(), time.monotonic() + 60
+    headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+    while time.monotonic() < deadline:
+        with suppress(OSError), closing(HTTPConnection("127.0.0.1", port)) as connection:
+            connection.request(method, path, form or None, headers)
+            if is_right(json.load(connection.getresponse())):
+                return
+        pause.wait(0.2)
+    raise AssertionError(f"{method} {path}: not what was expected within a minute")
 
 
 def test_arrivals_in_several_processes_are_refused(
