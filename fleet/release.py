@@ -17,6 +17,7 @@ from fleet.engine_flags import FIELD_FLAGS, PLACED_FLAGS
 from fleet.model import KvDtype, StateDtype
 from fleet.router import RouterSpec
 from fleet.schema import (
+    Bytes,
     Count,
     DnsLabel,
     FileModel,
@@ -143,6 +144,10 @@ class Edge(FileModel):
     # pause of a person who thinks.
     idle_timeout_s: Seconds = Field(default=900.0, alias="idle_timeout")
     retries: Count = 2
+    # Larger requests are refused with 413. None: as large as they come.
+    max_request_bytes: Bytes | None = None
+    # Of each API key, at each gateway pod; more are refused with 429. None: no limit.
+    requests_per_minute: Positive | None = None
 
 
 class Release(FileModel):

@@ -149,6 +149,9 @@ class SecretsSpec(FileModel):
 
     image_pull: DnsLabel | None = None  # type kubernetes.io/dockerconfigjson
     hf_token: DnsLabel | None = None  # key HF_TOKEN; only the weights stage gets it
+    # Key keys.yaml: who may use the gateways (docs/region-objects.md). None: everybody.
+    gateway_keys: DnsLabel | None = None
+    loadtest_key: DnsLabel | None = None  # key api-key: what the load generator shows a gateway
     external_store: DnsLabel | None = None
 
 

@@ -10,9 +10,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
 from fleet.spec import LoadtestSpec
+from infra.secret_references import LOADTEST_KEY_KEY
 
 MASTER, WORKER = "loadtest-master", "loadtest-worker"
 ACCOUNT = "loadtest"
@@ -22,6 +24,7 @@ WEB_PORT = 8089
 
 SETTINGS_MOUNT = "/etc/k3fleet/loadtest"
 SETTINGS_FILE = "settings.json"
+KEY_MOUNT = "/etc/k3fleet/loadtest-key"
 RESULTS_MOUNT = "/results"
 LOCUSTFILE = "loadtest/locustfiles/agentic.py"  # in the project's folder
 # Calls in flight may finish for this long after the end; the users themselves wait as long.
@@ -52,6 +55,8 @@ class LoadGenerator:
     settings_file: str
     settings: str
     settings_mount: str
+    key_secret: str | None  # None: the gateway asks for none
+    key_mount: str
     results_claim: str | None
     results_mount: str
     master: LoadProcess
@@ -84,6 +89,8 @@ def load_generator(
         settings_file=SETTINGS_FILE,
         settings=settings,
         settings_mount=SETTINGS_MOUNT,
+        key_secret=_key_secret(fleet),
+        key_mount=KEY_MOUNT,
         results_claim=spec.results_claim,
         results_mount=RESULTS_MOUNT,
         master=LoadProcess(
@@ -108,7 +115,9 @@ def _settings(
     Real lengths and pauses: the scales are for a laptop.
     """
     replicas = sum(rack.replicas for rack in region.racks)
+    key = {"api_key_file": f"{KEY_MOUNT}/{LOADTEST_KEY_KEY}"} if _key_secret(fleet) else {}
     return {
+        **key,
         "targets": {region.name: target},
         "model": fleet.model.repo,
         "tokenizer_dir": spec.tokenizer_dir,
@@ -121,6 +130,16 @@ def _settings(
         "out_dir": f"{RESULTS_MOUNT}/{region.name}",
         "max_context": fleet.model.context_tokens,
     }
+
+
+def _key_secret(fleet: Fleet) -> str | None:
+    secrets = fleet.spec.secrets
+    if secrets.gateway_keys is not None and secrets.loadtest_key is None:
+        raise ConfigError(
+            f"{fleet.path}: secrets.loadtest_key: not set, but the gateways of loadtest ask for "
+            "keys. Name a Secret with one of them, under the key api-key."
+        )
+    return secrets.loadtest_key
 
 
 def _common_args() -> tuple[str, ...]:
