@@ -49,7 +49,7 @@ class KernelCache:
 def kernel_cache(fleet: Fleet, release: Release, options: Options) -> KernelCache | None:
     """Choose the folder of a release as its role sees it; None where none is kept."""
     spec = fleet.spec.kernel_cache
-    if spec is None:
+    if spec is None or options.bare:
         return None
     key = _key(release, fleet.hardware.gpu_product)
     if spec.path is None:

@@ -138,9 +138,12 @@ def test_every_version_reads_the_variables_that_it_gets(demo: Fleet, engine: str
         assert [name for name in own if not table.reads(name)] == []
 
 
-def test_without_the_setting_nothing_is_kept(demo: Fleet) -> None:
-    """A folder on the nodes is the team's decision."""
-    for pod in engine_pods(demo):
+@pytest.mark.parametrize(("changes", "options"), [({}, Options()), (IN_CLAIM, Options(bare=True))])
+def test_without_the_setting_nothing_is_kept(
+    make_fleet: MakeFleet, changes: dict[str, Any], options: Options
+) -> None:
+    """It is the team's decision; in the lab nobody makes the claim, and pods would wait for it."""
+    for pod in engine_pods(make_fleet(SMALL, **changes), options):
         assert "kernel-cache" not in str(pod)
         assert "TRITON_CACHE_DIR" not in str(pod)
 
