@@ -17,6 +17,7 @@ from fleet.engine_flags import FIELD_FLAGS, PLACED_FLAGS
 from fleet.model import KvDtype, StateDtype
 from fleet.router import RouterSpec
 from fleet.schema import (
+    Bytes,
     Count,
     DnsLabel,
     FileModel,
@@ -143,6 +144,10 @@ class Edge(FileModel):
     # pause of a person who thinks.
     idle_timeout_s: Seconds = Field(default=900.0, alias="idle_timeout")
     retries: Count = 2
+    # Larger requests are refused with 413. None: as large as they come.
+    max_request_bytes: Bytes | None = None
+    # Of each API key, at each gateway pod; more are refused with 429. None: no limit.
+    requests_per_minute: Positive | None = None
 
 
 class Release(FileModel):
@@ -223,10 +228,13 @@ def release_for(release: Release, role: Role) -> Release:
     return release.model_copy(update=changes)
 
 
-def has_digest(image: str | None) -> bool:
-    """Say whether an image reference cannot be moved to other content."""
-    _, at, digest = (image or "").rpartition("@sha256:")
-    return bool(at) and len(digest) == 64 and set(digest) <= set("0123456789abcdef")
+# Names of what was pushed last. Other names are taken as fixed: weights need not come from a hub.
+_MOVING_REVISIONS = frozenset({"main", "master", "trunk", "head", "latest"})
+
+
+def moves(revision: str) -> bool:
+    """Say whether a revision is a name that its repository gives to other content later."""
+    return revision.lower() in _MOVING_REVISIONS or revision.startswith("refs/")
 
 
 def release_id(release: Release) -> str:

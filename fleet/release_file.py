@@ -9,12 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from fleet.errors import ConfigError, Problem
 from fleet.presets import FILE_ENDINGS, NotFound, named_file
-from fleet.release import ID_HASH_DIGITS, Release, has_digest, release_id
-from fleet.schema import DNS_LABEL_MAX, found_text, validate
+from fleet.release import ID_HASH_DIGITS, Release, moves, release_id
+from fleet.schema import (
+    DNS_LABEL_MAX,
+    IMAGE_FIX,
+    found_text,
+    has_digest,
+    image_without_digest,
+    validate,
+)
 from fleet.yaml_document import Document, NodePath, read_document
 from fleet.yaml_merge import lay_over
 
@@ -60,6 +68,7 @@ def file_problems(
         fix = f"Shorten the name to {DNS_LABEL_MAX - len(identity) + len(release.name)}"
         problems.append(document.problem(("name",), what, fix))
     problems += edited_problems(document, release)
+    problems += _moving_revisions(document, release)
     if to_freeze or frozen_id(document.file, release):
         problems += _unpinned_problems(document, release)
     elif release.engine.image is not None and not has_digest(release.engine.image):
@@ -111,8 +120,10 @@ def clash_problems(releases: Iterable[tuple[str, Release]]) -> list[Problem]:
 
 def _resolved(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
     data = document.data
-    if not isinstance(data, dict) or EXTENDS not in data:
+    if not isinstance(data, dict):
         return document
+    if EXTENDS not in data:
+        return _with_mistyped_extends(document, data)
     own = replace(document, data={key: data[key] for key in data if key != EXTENDS})
     base = None if document.is_broken((EXTENDS,)) else _base(document, path, chain)
     if isinstance(base, Document):
@@ -120,6 +131,17 @@ def _resolved(document: Document, path: Path, chain: tuple[Path, ...]) -> Docume
     problems = own.problems if base is None else (*own.problems, base)
     # Without its base, most of the release would be reported as missing.
     return replace(own, problems=problems, broken=own.broken | {()})
+
+
+def _with_mistyped_extends(document: Document, data: dict[str, object]) -> Document:
+    """Say what is meant by `exends`: everything else would be reported as missing."""
+    unknown = [key for key in data if key not in Release.model_fields]
+    for key in get_close_matches(EXTENDS, unknown, n=1):
+        problem = document.problem((key,), "unknown key", f"Did you mean {EXTENDS!r}?")
+        return replace(
+            document, problems=(*document.problems, problem), broken=document.broken | {()}
+        )
+    return document
 
 
 def _base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document | Problem:
@@ -168,6 +190,18 @@ def _names(release: Release) -> Iterator[tuple[NodePath, str]]:
                 yield (*path, "args", index), word.partition("=")[0]
 
 
+def _moving_revisions(document: Document, release: Release) -> Iterator[Problem]:
+    """Refuse weights that change under one id: a restarted pod would answer otherwise."""
+    revisions = {"weights": release.weights.revision}
+    if release.speculation is not None:
+        revisions["speculation"] = release.speculation.revision
+    for section, revision in revisions.items():
+        if moves(revision):
+            what = f"{found_text(revision)} is whatever was pushed last"
+            fix = "Give the commit, 40 hexadecimal digits; `git ls-remote REPOSITORY` prints it"
+            yield document.problem((section, "revision"), what, fix)
+
+
 def _unpinned_problems(document: Document, release: Release) -> list[Problem]:
     """Find the images that may change under a frozen release."""
     problems = []
@@ -183,9 +217,4 @@ def _unpinned_problems(document: Document, release: Release) -> list[Problem]:
 
 
 def _unpinned(document: Document, path: NodePath, image: str) -> Problem:
-    return document.problem(
-        path,
-        f"the image {found_text(image)} has no digest",
-        "Write repository:tag@sha256:<64 hex digits>, because a tag can be moved; "
-        "`crane digest IMAGE` prints it",
-    )
+    return document.problem(path, image_without_digest(image), IMAGE_FIX)

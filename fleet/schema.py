@@ -93,6 +93,31 @@ Bytes = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_bytes)]
 Seconds = Annotated[float, Strict(), Field(gt=0, le=31_536_000), BeforeValidator(_seconds)]
 Text = Annotated[str, Field(min_length=1)]
 
+IMAGE_FIX = (
+    "Write repository:tag@sha256:<64 hex digits>, because a tag can be moved; "
+    "`crane digest IMAGE` prints it"
+)
+
+
+def has_digest(image: str | None) -> bool:
+    """Say whether an image reference cannot be moved to other content."""
+    _, at, digest = (image or "").rpartition("@sha256:")
+    return bool(at) and len(digest) == 64 and set(digest) <= set("0123456789abcdef")
+
+
+def image_without_digest(image: str) -> str:
+    """Say what is wrong with an image reference that can be moved."""
+    return f"the image {found_text(image)} has no digest"
+
+
+def _pinned_image(image: str) -> str:
+    if not has_digest(image):
+        raise refuse(image_without_digest(image), IMAGE_FIX)
+    return image
+
+
+PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 

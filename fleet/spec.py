@@ -7,17 +7,20 @@ their own files, which a fleet file names.
 from __future__ import annotations
 
 import re
-from datetime import date
-from typing import Annotated, Literal
+from datetime import UTC, date, datetime
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.router import RouterSpec
 from fleet.schema import (
     Count,
     DnsLabel,
     FileModel,
+    PinnedImage,
     Positive,
+    Seconds,
     Text,
     check_dns_label,
     found_text,
@@ -52,6 +55,16 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _folder_path(text: str) -> str:
+    path = PurePosixPath(text)
+    if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
+        raise refuse(
+            f"{found_text(text)} is no path of a folder",
+            "Write it from the root, for example /mnt/k3fleet",
+        )
+    return text
+
+
 def _quoted_version(value: object) -> object:
     if isinstance(value, float):
         raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
@@ -71,6 +84,18 @@ def _date(value: object) -> object:
         raise refuse(f"{found_text(value)} is no date", "Write it as 2027-01-31") from error
 
 
+def _utc_time(value: object) -> object:
+    example = "Write it with its zone, for example 2027-01-31T11:30:00Z"
+    try:
+        time = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise refuse(f"{found_text(value)} is no time", example) from error
+    if time.tzinfo is None:  # hours off, and nobody would notice before the racks are gone
+        raise refuse(f"{found_text(value)} names no time zone", example)
+    return time.astimezone(UTC)
+
+
+FolderPath = Annotated[str, AfterValidator(_folder_path)]
 RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
@@ -89,6 +114,8 @@ class RackSpec(FileModel):
     id: RackId = Field(description="the rack's stable name, which its nodes carry as a label")
     healthy_nodes: Count = 18  # of the 18 in a rack; the rest are broken or reserved
     replicas: Count | None = None  # None: all that fit
+    # When the block or lease of this rack is over; alerts count down to it. None: it stays.
+    capacity_ends_at: Annotated[datetime, BeforeValidator(_utc_time)] | None = None
 
 
 class RegionSpec(FileModel):
@@ -122,6 +149,9 @@ class SecretsSpec(FileModel):
 
     image_pull: DnsLabel | None = None  # type kubernetes.io/dockerconfigjson
     hf_token: DnsLabel | None = None  # key HF_TOKEN; only the weights stage gets it
+    # Key keys.yaml: who may use the gateways (docs/region-objects.md). None: everybody.
+    gateway_keys: DnsLabel | None = None
+    loadtest_key: DnsLabel | None = None  # key api-key: what the load generator shows a gateway
     external_store: DnsLabel | None = None
 
 
@@ -136,9 +166,37 @@ class SchedulingSpec(FileModel):
 class WeightsStageSpec(FileModel):
     """How weights get onto the nodes' own disks."""
 
-    image: Text  # holds `hf`, python3 and a shell; by digest
+    image: PinnedImage  # holds `hf`, python3 and a shell
     # Revisions kept beside those that run: the way back needs the previous one.
     keep_previous: Count = 1
+
+
+class KernelCacheSpec(FileModel):
+    """Where engines keep what they compile at start, per image, GPU and TP."""
+
+    path: FolderPath | None = None  # on every node
+    claim: DnsLabel | None = None  # or a PersistentVolumeClaim that all nodes can mount
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.claim is None):
+            raise refuse("expected one place", "Give either path or claim")
+        return self
+
+
+class LoadtestSpec(FileModel):
+    """A Locust master and workers in each region, for load from inside the cluster."""
+
+    image: PinnedImage  # holds k3fleet and its requirements
+    folder: FolderPath = "/opt/k3fleet"  # where the image holds it
+    tokenizer_dir: FolderPath = Field(
+        description="folder of the image with the model's tokenizer.json"
+    )
+    workers: Positive = 4  # one core each; a core reads 5,000 chunks per second
+    users: Positive | None = None  # agents that work at once; None: two per replica
+    traffic: Text = "interactive_agent"  # a profile, or trace:PATH in the image
+    duration_s: Seconds = Field(default=600.0, alias="duration")
+    results_claim: DnsLabel | None = None  # None: results go with their pods
 
 
 class WaiverSpec(FileModel):
@@ -177,6 +235,8 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
+    loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()

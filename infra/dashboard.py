@@ -43,8 +43,11 @@ def dashboard_json(fleet: str, region: str, namespace: str) -> str:
 
 
 def _panels(series: Series) -> tuple[Panel, ...]:
-    overlap = "dynamo_component_router_kv_hit_rate"
-    found, routed = (series.rate(f"{overlap}_{part}", _WINDOW) for part in ("sum", "count"))
+    return (*_served(series), *_routed(series), *_waiting(series))
+
+
+def _served(series: Series) -> tuple[Panel, ...]:
+    """Draw what clients notice."""
     requests = series.named("dynamo_frontend_requests_total")
     return (
         Panel(
@@ -67,6 +70,14 @@ def _panels(series: Series) -> tuple[Panel, ...]:
             unit="s",
             lines=_quantiles(series, "dynamo_frontend_inter_token_latency_seconds"),
         ),
+    )
+
+
+def _routed(series: Series) -> tuple[Panel, ...]:
+    """Draw what the router knows and what came of it."""
+    overlap = "dynamo_component_router_kv_hit_rate"
+    found, routed = (series.rate(f"{overlap}_{part}", _WINDOW) for part in ("sum", "count"))
+    return (
         Panel(
             title="Share of prompt tokens in the cache",
             unit="percentunit",
@@ -80,6 +91,12 @@ def _panels(series: Series) -> tuple[Panel, ...]:
             unit="short",
             lines=(("{{pod}}", registered(series)),),
         ),
+    )
+
+
+def _waiting(series: Series) -> tuple[Panel, ...]:
+    """Draw what is under way."""
+    return (
         Panel(
             title="Requests in flight",
             unit="short",

@@ -40,6 +40,10 @@ __all__ = [
 _ENGINES = {"vllm": vllm_roles, "sglang": sglang_roles, "trtllm": trtllm_roles}
 
 
+# Set from the pod itself, in the charts.
+_PODS_OWN = ("POD_NAME", "POD_UID", "POD_NAMESPACE", "POD_IP", "NODE_NAME")
+
+
 def engine_roles(
     model: Model,
     release: Release,
@@ -58,8 +62,15 @@ def engine_roles(
     return _ENGINES[release.engine.kind](job)
 
 
-def engine_env(release: Release, dynamo_namespace: str) -> dict[str, str]:
-    """Give the environment of all nodes, the release's own variables last."""
+def engine_env(
+    release: Release, dynamo_namespace: str, place: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Give the environment of all nodes, the release's own variables last.
+
+    `place` holds what depends on where the engine runs. It takes the place of the same variables
+    of the release: they say where something lies, and never what is answered.
+    """
+    place = place or {}
     env = {
         **dynamo_env(dynamo_namespace),
         "DYN_SYSTEM_HOST": POD_IP,
@@ -74,7 +85,8 @@ def engine_env(release: Release, dynamo_namespace: str) -> dict[str, str]:
         "TRANSFORMERS_OFFLINE": "1",
         **(vllm_env(release) if release.engine.kind == "vllm" else {}),
     }
-    return _merged(env, release)
+    own = {name: value for name, value in release.env.items() if name not in place}
+    return {**_merged(env, release.name, own), **place}
 
 
 def dynamo_env(dynamo_namespace: str) -> dict[str, str]:
@@ -94,16 +106,16 @@ def dynamo_env(dynamo_namespace: str) -> dict[str, str]:
     }
 
 
-def _merged(env: Mapping[str, str], release: Release) -> dict[str, str]:
+def _merged(env: Mapping[str, str], release: str, own: Mapping[str, str]) -> dict[str, str]:
     """Add the release's variables, and refuse one that would hide ours.
 
     A second DYN_NAMESPACE, for example, splits the region: the frontend then
     draws one of the two parts at random and cache routing is lost.
     """
-    ours = {*env, "POD_NAME", "POD_UID", "POD_NAMESPACE", "POD_IP", "DYN_NAMESPACE_WORKER_SUFFIX"}
-    if doubled := sorted(ours & release.env.keys()):
+    ours = {*env, *_PODS_OWN, "DYN_NAMESPACE_WORKER_SUFFIX"}
+    if doubled := sorted(ours & own.keys()):
         raise ConfigError(
-            f"release {release.name}: env: {', '.join(doubled)} is set by k3fleet. "
+            f"release {release}: env: {', '.join(doubled)} is set by k3fleet. "
             "Remove it from the release."
         )
-    return {**env, **release.env}
+    return {**env, **own}

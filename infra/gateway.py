@@ -10,6 +10,7 @@ from fleet.load import Fleet
 from fleet.release import Release
 from infra import frontend
 from infra.options import Options
+from infra.secret_references import GATEWAY_KEYS_KEY
 
 HEALTH_PATH = "/healthz"
 # A prompt of a million tokens is about 4 MB of JSON: twice that, so that it can be sent again.
@@ -18,6 +19,7 @@ BUFFER_BYTES = 8 * 1024 * 1024
 MAX_CONNECTIONS = 50_000
 # What a frontend says before it took the request: not ready, or overloaded.
 RETRY_STATUSES = (503, 529)
+MAX_KEYS = 100_000  # that are counted at once; of more, the one not seen for longest starts anew
 DNS_REFRESH = "2s"
 HEALTH_INTERVAL = "2s"
 
@@ -28,6 +30,15 @@ class Address:
 
     host: str
     port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayKeys:
+    """The Secret that says who may use the gateway; Envoy sees its file change."""
+
+    secret: str
+    mount: str = "/etc/k3fleet/gateway-keys"
+    file: str = GATEWAY_KEYS_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +59,13 @@ class GatewayValues:
     session_header: str
     idle_timeout: str
     retries: int
+    keys: GatewayKeys | None  # None: everybody may
+    max_request_bytes: int | None
+    requests_per_minute: int | None
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
     max_connections: int = MAX_CONNECTIONS
+    max_keys: int = MAX_KEYS
     retry_statuses: tuple[int, ...] = RETRY_STATUSES
     dns_refresh: str = DNS_REFRESH
     health_interval: str = HEALTH_INTERVAL
@@ -76,7 +91,24 @@ def gateway_values(fleet: Fleet, namespace: str, options: Options) -> GatewayVal
         session_header=edge.session_header,
         idle_timeout=f"{math.ceil(edge.idle_timeout_s)}s",
         retries=edge.retries,
+        keys=_keys(fleet, options),
+        max_request_bytes=edge.max_request_bytes,
+        requests_per_minute=None if options.bare else edge.requests_per_minute,
     )
+
+
+def _keys(fleet: Fleet, options: Options) -> GatewayKeys | None:
+    """Refer to the Secret of the keys; requests can only be counted by key."""
+    secret = fleet.spec.secrets.gateway_keys
+    if options.bare:
+        return None
+    if secret is None and fleet.release.edge.requests_per_minute is not None:
+        raise ConfigError(
+            f"{fleet.path}: secrets.gateway_keys: not set, but release {fleet.release.name} has "
+            "edge.requests_per_minute, which counts the requests of each key. "
+            "Name a Secret, or remove the limit."
+        )
+    return None if secret is None else GatewayKeys(secret=secret)
 
 
 def _upstream(release: Release) -> tuple[str, int]:

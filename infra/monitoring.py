@@ -2,8 +2,8 @@
 
 Metric names are those of Dynamo 1.6.1 (`dynamo/prometheus_names.py` in its
 wheel; a test holds them to it), of kube-state-metrics, and of the node
-conditions that NVSentinel sets. Nothing says when a capacity block ends, so no
-alert does either.
+conditions that NVSentinel sets. No metric says when a capacity block ends; the
+fleet file does (`capacity_alerts.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
+from infra.alert import Alert
+from infra.capacity_alerts import capacity_alerts
+from infra.dgd import COMPONENT
 
 SCRAPE_INTERVAL = "15s"
 # What a replica's share of its rack is lost for: cold caches after a rollout step fill in minutes.
@@ -20,6 +23,14 @@ HIT_RATE_REFERENCE = "6h"
 HIT_RATE_DROP = 0.7  # of the reference
 # Below it a rate of hits means nothing.
 LEAST_REQUESTS_PER_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Pods that are not scraped: those of which a label or the name matches."""
+
+    source: str  # as Prometheus calls it
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +43,7 @@ class Scrape:
     interval: str = SCRAPE_INTERVAL
     labels: tuple[str, ...] = ()  # of the pod, taken over to its series
     leaders_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
-    """One alert: when it fires, what it means, what to do."""
-
-    name: str
-    expression: str
-    lasts: str
-    severity: str
-    summary: str
-    description: str
+    dropped: tuple[Dropped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,16 @@ class Series:
 
 
 def monitoring(fleet: Fleet, region: RegionPlan, namespace: str) -> Monitoring:
-    """Compute what is scraped and alerted on in a region whose engines are Dynamo workers."""
+    """Compute what is scraped and alerted on in a region.
+
+    House engines that are no Dynamo workers have metrics of their own: of them only
+    the racks are watched.
+    """
+    alerts = [_nvlink(), *capacity_alerts(fleet, region)]
+    if not fleet.release.engine.registers:
+        return Monitoring(region=region.name, scrapes=(), alerts=tuple(alerts))
     series = Series(namespace=namespace)
-    alerts = [_hit_rate(series), _model(series), _nvlink()]
+    alerts = [_hit_rate(series), _model(series), *alerts]
     if fleet.router.mode == "kv":
         alerts += [_overlap(series), _event_sources(series)]
         if fleet.spec.backend == "lws":  # the operator's pods have names of its own
@@ -107,16 +114,30 @@ def registered(series: Series) -> str:
 
 def _scrapes(fleet: Fleet) -> tuple[Scrape, ...]:
     ours = ("k3fleet.io/rack", "k3fleet.io/replica", "k3fleet.io/release")
+    by_operator = fleet.spec.backend == "dgd"
     return (
         Scrape(
             name="engines",
             app="engine",
             port="system",
             labels=ours,
-            leaders_only=fleet.spec.backend == "lws",
+            leaders_only=not by_operator,
+            dropped=_OPERATORS_WORKERS if by_operator else (),
         ),
         Scrape(name="frontends", app="frontend", port="http"),
     )
+
+
+# The operator gives both ranks one template, so no label of ours tells them apart. What it makes
+# does: Grove names the second rank's pods after the clique `<component>-wkr`, LeaderWorkerSet
+# numbers them.
+_OPERATORS_WORKERS = (
+    Dropped(source="__meta_kubernetes_pod_name", pattern=f".+-{COMPONENT}-wkr-[a-z0-9]+"),
+    Dropped(
+        source="__meta_kubernetes_pod_label_leaderworkerset_sigs_k8s_io_worker_index",
+        pattern="[1-9][0-9]*",
+    ),
+)
 
 
 def _hit_rate(series: Series) -> Alert:

@@ -2,31 +2,36 @@
 
 Only incoming traffic is restricted. Outgoing traffic is not: pods need the API
 server and the name service, whose addresses no chart can know, and the weights
-stage needs the hub, which is known by name only.
+stage needs the hub, which is known by name only. A load generator is the exception:
+it asks the gateway, and must not be able to ask anybody else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from infra.load_generator import MASTER, MASTER_PORT, WORKER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Who may connect, and where to; no port means every port, no peer means everybody."""
+    """Who the peer is, and which port is asked; no port means every one, no peer everybody."""
 
     apps: tuple[str, ...] = ()  # of this namespace
     namespaces: tuple[str, ...] = ()
     port: int | None = None
+    protocols: tuple[str, ...] = ("TCP",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPolicy:
-    """What one app of the namespace takes in; no app means every pod."""
+    """What one app of the namespace takes in, and may ask for; no app means every pod."""
 
     name: str
     app: str | None
     reason: str
     allowed: tuple[Allowed, ...]
+    asks: tuple[Allowed, ...] | None = None  # None: whatever it likes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,34 @@ def network_policies(ports: Ports, monitoring: str) -> tuple[NetworkPolicy, ...]
         ),
     )
     return (_DENY, gateway, frontend, _engine(Allowed(apps=("frontend", "engine")), scraped))
+
+
+def load_policies(gateway_port: int) -> tuple[NetworkPolicy, ...]:
+    """Let a load generator ask the gateway, and its workers their master.
+
+    Names are resolved wherever the cluster has its name service.
+    """
+    names = Allowed(port=53, protocols=("UDP", "TCP"))
+    return (
+        NetworkPolicy(
+            name=MASTER,
+            app=MASTER,
+            reason="Its page has no password: only port-forward reaches it",
+            allowed=(Allowed(apps=(WORKER,), port=MASTER_PORT),),
+            asks=(),
+        ),
+        NetworkPolicy(
+            name=WORKER,
+            app=WORKER,
+            reason="It stands for clients, which have no way around the gateway either",
+            allowed=(),
+            asks=(
+                Allowed(apps=("gateway",), port=gateway_port),
+                Allowed(apps=(MASTER,), port=MASTER_PORT),
+                names,
+            ),
+        ),
+    )
 
 
 _DENY = NetworkPolicy(

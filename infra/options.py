@@ -32,8 +32,8 @@ class Options:
     gateway_image: str = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
     dns_server: str | None = None  # "host:port"; None: the pod's resolver
     tokenizer: Tokenizer | None = None  # None: the release's
-    # Only what serves: no policies, weights stage or monitoring, which need other people's
-    # controllers. The lab is bare.
+    # Only what serves: no policies, weights stage, monitoring, keys or claims, which need other
+    # people's controllers, Secrets or volumes. The lab is bare.
     bare: bool = False
     monitoring_namespace: str = "monitoring"  # where Prometheus runs: it may scrape
     # Below it one folder per weights revision, on every node or in the claim.

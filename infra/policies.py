@@ -77,48 +77,54 @@ def _engines(backend: Backend, namespace: str, nodes: list[int], gpus: int) -> A
         operations=_WRITES,
         variables={"pods": shape.pods},
         conditions=_STAYS,
-        rules=(
-            Rule(
-                id="K001",
-                expression=f"{shape.nodes} in {nodes} && variables.pods.all(pod, "
-                "pod.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
-                "'nvidia.com/gpu' in c.resources.limits && "
-                f"string(c.resources.limits['nvidia.com/gpu']) == '{gpus}'))",
-                message=f"a replica is {_either(nodes)} nodes with all {gpus} GPUs of each. Render "
-                "it with k3fleet: other sizes split the tensor ranks wrongly.",
-            ),
-            *shape.rules,
-            Rule(
-                id="K002",
-                expression="has(object.metadata.labels) && "
-                f"'{RACK}' in object.metadata.labels && variables.pods.all(pod, "
-                f"has(pod.nodeSelector) && '{RACK}' in pod.nodeSelector && "
-                f"pod.nodeSelector['{RACK}'] == object.metadata.labels['{RACK}'])",
-                message=f"the object's label {RACK} and the node selector of every pod must name "
-                "the same rack. Set them: a replica that spans two racks fails to start.",
-            ),
-            Rule(
-                id="K008",
-                expression="variables.pods.all(pod, !has(pod.tolerations) || "
-                "pod.tolerations.all(t, has(t.key) && t.key != ''))",
-                message="a toleration without a key also tolerates a cordon. Name its key.",
-            ),
-            Rule(
-                id="K013",
-                expression=f"size(object.metadata.name) <= {REPLICA_NAME_MAX}",
-                message=f"the name has more than {REPLICA_NAME_MAX} characters, the limit of "
-                "Kueue. Shorten the rack's id.",
-            ),
-            Rule(
-                id="K014",
-                expression=f"variables.pods.all(pod, pod.containers.all(c, {_PINNED}) && "
-                f"(!has(pod.initContainers) || pod.initContainers.all(c, {_PINNED})))",
-                message="an image is not given by digest. Write repository:tag@sha256:<digest>: "
-                "tags of K3 images were moved to other content.",
-            ),
-        ),
+        rules=(_whole_nodes(shape, nodes, gpus), *shape.rules, *_POD_RULES),
         namespace=namespace,
     )
+
+
+def _whole_nodes(shape: _Shape, nodes: list[int], gpus: int) -> Rule:
+    return Rule(
+        id="K001",
+        expression=f"{shape.nodes} in {nodes} && variables.pods.all(pod, "
+        "pod.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
+        "'nvidia.com/gpu' in c.resources.limits && "
+        f"string(c.resources.limits['nvidia.com/gpu']) == '{gpus}'))",
+        message=f"a replica is {_either(nodes)} nodes with all {gpus} GPUs of each. Render "
+        "it with k3fleet: other sizes split the tensor ranks wrongly.",
+    )
+
+
+# What both backends keep.
+_POD_RULES = (
+    Rule(
+        id="K002",
+        expression="has(object.metadata.labels) && "
+        f"'{RACK}' in object.metadata.labels && variables.pods.all(pod, "
+        f"has(pod.nodeSelector) && '{RACK}' in pod.nodeSelector && "
+        f"pod.nodeSelector['{RACK}'] == object.metadata.labels['{RACK}'])",
+        message=f"the object's label {RACK} and the node selector of every pod must name "
+        "the same rack. Set them: a replica that spans two racks fails to start.",
+    ),
+    Rule(
+        id="K008",
+        expression="variables.pods.all(pod, !has(pod.tolerations) || "
+        "pod.tolerations.all(t, has(t.key) && t.key != ''))",
+        message="a toleration without a key also tolerates a cordon. Name its key.",
+    ),
+    Rule(
+        id="K013",
+        expression=f"size(object.metadata.name) <= {REPLICA_NAME_MAX}",
+        message=f"the name has more than {REPLICA_NAME_MAX} characters, the limit of "
+        "Kueue. Shorten the rack's id.",
+    ),
+    Rule(
+        id="K014",
+        expression=f"variables.pods.all(pod, pod.containers.all(c, {_PINNED}) && "
+        f"(!has(pod.initContainers) || pod.initContainers.all(c, {_PINNED})))",
+        message="an image is not given by digest. Write repository:tag@sha256:<digest>: "
+        "tags of K3 images were moved to other content.",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

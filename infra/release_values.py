@@ -15,6 +15,7 @@ from fleet.release import Release, Role, release_for
 from fleet.release_checks import backend_problem
 from infra.dgd import OperatorValues, operator_leader, operator_values
 from infra.engine import SETTINGS_MOUNT, SYSTEM_PORT, EngineRole, engine_env, engine_roles
+from infra.kernel_cache import KernelCache, kernel_cache, kernel_cache_env
 from infra.options import Options
 from infra.staging import node_labels
 
@@ -89,6 +90,7 @@ class ReleaseValues:
     weights: WeightsSource
     draft: WeightsSource | None
     node_labels: Mapping[str, str]  # of a node that holds both
+    kernel_cache: KernelCache | None
     settings: EngineSettings | None
     operator: OperatorValues | None  # None: no operator, backend lws
 
@@ -97,6 +99,11 @@ class Releases:
     """Compute each release once, however many replicas run it."""
 
     def __init__(self, fleet: Fleet, options: Options, dynamo_namespace: str) -> None:
+        if options.releases.get(fleet.release_id, fleet.release) != fleet.release:
+            raise ConfigError(
+                f"{fleet.path}: release: its id {fleet.release_id} is also that of another release "
+                "of the stack's configuration. Give one of them another name."
+            )
         self._fleet = fleet
         self._options = options
         self._dynamo_namespace = dynamo_namespace
@@ -138,7 +145,10 @@ class Releases:
         leader, worker = engine_roles(
             self._fleet.model, release, role, placed_by_operator=backend == "dgd"
         )
-        env = engine_env(release, self._dynamo_namespace)
+        cache = kernel_cache(self._fleet, release, self._options)
+        env = engine_env(
+            release, self._dynamo_namespace, kernel_cache_env(release) if cache else None
+        )
         operator = None
         if backend == "dgd":
             operator = operator_values(release, role, env)
@@ -162,6 +172,7 @@ class Releases:
             startup=_startup(self._fleet.model.weights_bytes),
             weights=_weights(release, "weights", release.weights.revision, self._options),
             draft=None if draft is None else _weights(release, "speculation", draft, self._options),
+            kernel_cache=cache,
             settings=_settings(leader),
             operator=operator,
             node_labels=node_labels(release, self._fleet, self._options),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fleet.spec import FleetSpec
 
 HF_TOKEN_KEY = "HF_TOKEN"  # noqa: S105 - the name of a key, as the public K3 recipes call it
+GATEWAY_KEYS_KEY = "keys.yaml"
+LOADTEST_KEY_KEY = "api-key"
 REGISTRY_KEY = ".dockerconfigjson"
 REGISTRY_TYPE = "kubernetes.io/dockerconfigjson"
 
@@ -35,6 +37,10 @@ def external_secrets(spec: FleetSpec) -> tuple[ExternalSecret, ...]:
         found.append((secrets.image_pull, REGISTRY_KEY, REGISTRY_TYPE))
     if secrets.hf_token is not None and spec.weights_stage is not None:
         found.append((secrets.hf_token, HF_TOKEN_KEY, "Opaque"))
+    if secrets.gateway_keys is not None:
+        found.append((secrets.gateway_keys, GATEWAY_KEYS_KEY, "Opaque"))
+    if secrets.loadtest_key is not None and spec.loadtest is not None:
+        found.append((secrets.loadtest_key, LOADTEST_KEY_KEY, "Opaque"))
     return tuple(
         ExternalSecret(name=name, store=secrets.external_store, key=key, type=kind)
         for name, key, kind in found

@@ -13,8 +13,9 @@ from fleet.plan import RegionPlan
 from infra import frontend
 from infra.dashboard import dashboard_json
 from infra.engine import SYSTEM_PORT
+from infra.load_generator import LoadGenerator, LoadPod, load_generator
 from infra.monitoring import monitoring
-from infra.network import Ports, network_policies
+from infra.network import Ports, load_policies, network_policies
 from infra.options import Options
 from infra.policies import admission_policies
 from infra.secret_references import external_secrets
@@ -75,9 +76,11 @@ def serving_surroundings(
         Part(template="serving/network-policy", item=policy)
         for policy in network_policies(ports, options.monitoring_namespace)
     ]
+    if generator := load_generator(fleet, region, namespace, gateway_port):
+        parts += _load_generator(generator, ports)
     if ports.frontend is not None:
         parts.append(Part(template="serving/frontend-autoscaler"))
-    if ports.frontend is not None and fleet.spec.monitoring == "prometheus-operator":
+    if fleet.spec.monitoring == "prometheus-operator":
         parts += _monitoring(fleet, region, namespace)
     return tuple(parts)
 
@@ -93,14 +96,32 @@ def _weights_stage(staging: StagingValues) -> list[Part]:
     ]
 
 
+def _load_generator(generator: LoadGenerator, ports: Ports) -> list[Part]:
+    return [
+        *(
+            Part(template="serving/network-policy", item=policy)
+            for policy in load_policies(ports.gateway)
+        ),
+        Part(template="serving/loadtest-config", item=generator),
+        Part(template="serving/loadtest-service", item=generator),
+        *(
+            Part(
+                template="serving/loadtest-deployment",
+                item=LoadPod(process=process, generator=generator),
+            )
+            for process in (generator.master, generator.workers)
+        ),
+    ]
+
+
 def _monitoring(fleet: Fleet, region: RegionPlan, namespace: str) -> list[Part]:
     told = monitoring(fleet, region, namespace)
-    text = dashboard_json(fleet.spec.name, region.name, namespace)
-    return [
-        *(Part(template="serving/pod-monitor", item=scrape) for scrape in told.scrapes),
-        Part(template="serving/alerts", item=told),
-        Part(template="serving/dashboard", item=Dashboard(text=text)),
-    ]
+    parts = [Part(template="serving/pod-monitor", item=scrape) for scrape in told.scrapes]
+    parts.append(Part(template="serving/alerts", item=told))
+    if told.scrapes:
+        text = dashboard_json(fleet.spec.name, region.name, namespace)
+        parts.append(Part(template="serving/dashboard", item=Dashboard(text=text)))
+    return parts
 
 
 def _ports(fleet: Fleet, gateway_port: int) -> Ports:

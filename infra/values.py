@@ -13,6 +13,7 @@ from fleet.load import Fleet
 from fleet.plan import Plan, RackPlan, RegionPlan
 from fleet.release import Role
 from fleet.spec import Backend
+from infra import load_generator
 from infra.autoscaling import FrontendScaling, frontend_scaling
 from infra.engine import DRAFT_MOUNT, SYSTEM_PORT, WEIGHTS_MOUNT
 from infra.frontend import FrontendValues, frontend_values
@@ -120,7 +121,7 @@ def platform_values(fleet: Fleet, region: RegionPlan, options: Options) -> Platf
                 uses_api=uses_api,
                 image_pull=None if options.bare else fleet.spec.secrets.image_pull,
             )
-            for name, uses_api in _ACCOUNTS
+            for name, uses_api in _accounts(fleet, options)
         ),
         domains=tuple(
             RackDomain(name=rack.id, channel=_channel(rack.id)) for rack in _by_id(region)
@@ -189,6 +190,12 @@ def assigned_releases(fleet: Fleet, region: RegionPlan, options: Options) -> dic
     """Say which release each replica of a region runs."""
     names = [name for rack in region.racks for name in rack.replica_names]
     return {name: options.assignment.get(name, fleet.release_id) for name in sorted(names)}
+
+
+def _accounts(fleet: Fleet, options: Options) -> tuple[tuple[str, bool], ...]:
+    if fleet.spec.loadtest is None or options.bare:
+        return _ACCOUNTS
+    return (*_ACCOUNTS, (load_generator.ACCOUNT, False))
 
 
 def _scaling(fleet: Fleet, options: Options) -> FrontendScaling | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from flask import Response, request
-from locust.web import WebUI
 
 from loadtest.records import Record
+
+if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
+    from locust.web import WebUI
 
 _KEY = "prefix-cache"
 _COLUMNS = (
@@ -56,6 +58,19 @@ class CacheTab:
         sums.prompt += record.prompt_tokens or 0
         sums.cached += record.cached_tokens
         sums.attainable += record.attainable_tokens
+
+    def take(self) -> dict[str, dict[str, int]]:
+        """Give what was counted since the last time, and forget it: somebody else adds it up."""
+        taken = {region: asdict(sums) for region, sums in self._regions.items()}
+        self._regions.clear()
+        return taken
+
+    def merge(self, taken: dict[str, dict[str, int]]) -> None:
+        """Add what another process counted."""
+        for region, counted in taken.items():
+            sums = self._regions[region]
+            for part in fields(_Sums):
+                setattr(sums, part.name, getattr(sums, part.name) + counted[part.name])
 
     def rows(self) -> list[dict[str, str | int]]:
         """Give the rows of the table."""

@@ -15,6 +15,7 @@ from fleet.errors import ConfigError, Problem
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
+RUN_ID_MAX = 40
 
 
 class LoadSettings(BaseModel):
@@ -45,7 +46,7 @@ class LoadSettings(BaseModel):
     """Users started each second: all at once would measure one burst of cold first prompts."""
     api_key_file: Path | None = None
     """File with the bearer token of the gateway: a path, so that no secret is in this file."""
-    run_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,40}$")
+    run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
 
     @field_validator("targets")

@@ -3,6 +3,8 @@
 By hand, with the web page on http://127.0.0.1:8089:
 
     locust -f loadtest/locustfiles/agentic.py --web-host 127.0.0.1 --settings settings.json
+
+With --processes, or --master and --worker, the agents are spread over several processes.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,7 +25,6 @@ import gevent  # noqa: E402
 import locust  # noqa: E402
 from locust.argument_parser import LocustArgumentParser  # noqa: E402
 from locust.env import Environment  # noqa: E402
-from locust.runners import LocalRunner  # noqa: E402
 
 from fleet.errors import ConfigError, FleetError  # noqa: E402
 from loadtest.agents import (  # noqa: E402
@@ -33,6 +35,14 @@ from loadtest.agents import (  # noqa: E402
     watch_lag,
 )
 from loadtest.cache_tab import CacheTab  # noqa: E402
+from loadtest.distributed import (  # noqa: E402
+    be_patient,
+    check_distribution,
+    is_master,
+    is_worker,
+    own_part,
+    share_cache_figures,
+)
 from loadtest.load_run import make_run  # noqa: E402
 from loadtest.settings import LoadSettings, read_settings  # noqa: E402
 
@@ -61,10 +71,14 @@ def prepare(environment: Environment, **_: Any) -> None:
     """Read the settings, choose closed or open loop, and add the tab to the page."""
     try:
         settings = read_named_settings(environment)
-        if not isinstance(environment.runner, LocalRunner):
-            raise ConfigError("--master, --worker, --processes: not supported. Leave them out.")
+        check_distribution(settings, environment)
     except FleetError as error:
         refuse(error)
+    be_patient()
+    share_cache_figures(environment, cache_tab)
+    if is_master(environment):  # its clock starts when its workers are prepared and all agents play
+        events: Any = environment.events
+        events.spawning_complete.add_listener(lambda **_: end_in_time(environment, settings))
     prefill(environment, settings)
     closed = settings.users is not None
     environment.user_classes[:] = [CodingAgentUser if closed else ArrivalUser]
@@ -90,24 +104,35 @@ def prefill(environment: Environment, settings: LoadSettings) -> None:
 
 def start(environment: Environment, **_: Any) -> None:
     """Calibrate, warm and open the log; without a target the test ends with our exit code."""
+    cache_tab.clear()
+    if is_master(environment):
+        return
     try:
-        run = make_run(read_named_settings(environment))
+        settings = own_part(read_named_settings(environment), environment, datetime.now(UTC))
+        run = make_run(settings)
     except FleetError as error:
         CurrentRun.run = None
-        if option(environment, "headless") or option(environment, "autostart"):
+        if runs_alone(environment) or is_worker(environment):
             refuse(error)
         print(error, file=sys.stderr)  # noqa: T201 - the user at the page sees it in the log tab
         return
     gc.collect()
     gc.freeze()  # recordings live as long as the test: the collector need not walk them again
-    cache_tab.clear()
     run.listeners.append(cache_tab.add)
     run.listeners.append(lambda record, size: report_to_locust(environment, record, size))
     watchers.append(watch_lag(run))
     CurrentRun.run = run
+    if not is_worker(environment):
+        end_in_time(environment, settings)
+
+
+def end_in_time(environment: Environment, settings: LoadSettings) -> None:
+    """End a test that nobody watches after the asked time.
+
+    Not by Locust's own clock: that one also counts the reading of traces and the calibration.
+    """
     if runs_alone(environment) and option(environment, "run_time") is None:
-        # Not Locust's own clock: that one also counts the reading of traces and the calibration.
-        watchers.append(gevent.spawn_later(run.settings.duration_s, time_is_over, environment))
+        watchers.append(gevent.spawn_later(settings.duration_s, time_is_over, environment))
 
 
 def finish(environment: Environment, **_: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 from fleet.engine_flags import FIELD_FLAGS
 from fleet.errors import ConfigError
 from fleet.load import PRESET_FOLDERS, load_release
-from fleet.release import Parallelism, Release, has_digest, release_id
+from fleet.release import Parallelism, Release, release_id
+from fleet.schema import has_digest
 
 ROOT = Path(__file__).parents[2]
 VLLM = load_release("vllm-tp8-dcp8", beside=ROOT / "fleets")

@@ -238,6 +238,26 @@ def test_one_release_may_be_named_twice() -> None:
     assert len(by_id([("a.yaml", _twin(1)), ("b.yaml", _twin(1))])) == 1
 
 
+@pytest.mark.parametrize("key", ["exends", "extend", "Extends"])
+def test_a_mistyped_extends_is_the_only_problem(write_file: WriteFile, key: str) -> None:
+    """Without its base, all else of the release would be reported as missing."""
+    assert _problems(write_file(f"{key}: vllm-tp8\nname: mine\n", name="mine.yaml")) == [
+        f"mine.yaml:1: {key}: unknown key. Did you mean 'extends'?"
+    ]
+
+
+@pytest.mark.parametrize("revision", ["main", "HEAD", "refs/pr/7"])
+def test_a_revision_that_moves_is_refused(write_file: WriteFile, revision: str) -> None:
+    """A pod that starts next week would load other weights under the same id."""
+    draft = f"speculation: {{method: dspark, draft: d, revision: {revision}, tokens: 7}}\n"
+    path = write_file(BASE + draft, name="mine.yaml", change=("9f62", revision))
+    what = f"revision: '{revision}' is whatever was pushed last."
+    assert [line.partition(" Give")[0] for line in _problems(path)] == [
+        f"mine.yaml:4: weights.{what}",
+        f"mine.yaml:17: speculation.{what}",
+    ]
+
+
 @pytest.mark.parametrize(
     "name", ["HF_TOKEN", "hf_token", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "OPENAI_API_KEY"]
 )

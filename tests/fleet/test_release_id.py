@@ -65,7 +65,13 @@ EVERYTHING: dict[str, object] = {
         "policy": {"queue": {"depth": 4, "cost": 0.5, "shed": None}},
     },
     "frontend": {"tokenizer": "fastokens", "tokenizer_cache_bytes": 1024},
-    "edge": {"session_header": "x-session", "idle_timeout": 60.0, "retries": 1},
+    "edge": {
+        "session_header": "x-session",
+        "idle_timeout": 60.0,
+        "retries": 1,
+        "max_request_bytes": 8_000_000,
+        "requests_per_minute": 600,
+    },
     "drain_s": 60.0,
 }
 HOUSE: dict[str, object] = {

@@ -56,6 +56,24 @@ def leader(objects: list[KubeObject]) -> dict[str, Any]:
     return found
 
 
+def test_its_racks_are_watched_and_its_metrics_are_not(
+    make_fleet: MakeFleet, release_file: Callable[..., str]
+) -> None:
+    """We do not know what it measures; NVLink and the end of a block are the racks' own."""
+    ending = {"id": "use1-r01", "capacity_ends_at": "2027-01-31T11:30:00Z"}
+    fleet = make_fleet(release=release_file(), regions=[{"name": "us-east", "racks": [ending]}])
+    objects = serving(fleet, Options())
+    kinds = [item["kind"] for item in objects]
+    assert "PodMonitor" not in kinds
+    (rules,) = (item for item in objects if item["kind"] == "PrometheusRule")
+    assert [rule["alert"] for rule in rules["spec"]["groups"][0]["rules"]] == [
+        "K3NvlinkImpaired",
+        "K3CapacityEnds",
+        "K3CapacityEndsNow",
+    ]
+    assert "dynamo_" not in str(rules)
+
+
 def test_its_command_is_its_own(make_fleet: MakeFleet, release_file: Callable[..., str]) -> None:
     """The image of a house engine knows nothing of our arguments."""
     container = leader(serving(make_fleet(release=release_file())))

@@ -20,7 +20,13 @@ IN_A_RACK = ("LeaderWorkerSet", "DynamoGraphDeployment")
 @pytest.mark.parametrize("layer", ["platform", "serving"])
 def test_every_object_says_whose_it_is(make_fleet: MakeFleet, backend: str, layer: Layer) -> None:
     """`kubectl get -l` is how an operator finds, counts and deletes what belongs together."""
-    fleet = make_fleet({"use1-r01": 4}, backend=backend)
+    image = "registry.example/any@sha256:" + "0" * 64
+    more = {
+        "weights_stage": {"image": image},
+        "secrets": {"image_pull": "registry", "hf_token": "hub", "external_store": "vault"},
+        "loadtest": {"image": image, "tokenizer_dir": "/opt/kimi"},
+    }
+    fleet = make_fleet({"use1-r01": 4}, backend=backend, **more)
     for item in render_region(fleet, "us-east", layer, Options()):
         labels = item["metadata"]["labels"]
         found = [labels[f"app.kubernetes.io/{name}"] for name in STANDARD]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from infra.render import KubeObject, render_region
 MakeFleet = Callable[..., Fleet]
 SMALL = {"use1-r01": 4}
 KV = {"router": {"mode": "kv"}}
+_INDEX = "pod_label_leaderworkerset_sigs_k8s_io_worker_index"
 
 
 def rendered(fleet: Fleet, options: Options | None = None) -> list[KubeObject]:
@@ -80,9 +82,82 @@ def test_leaders_are_told_from_other_pods(make_fleet: MakeFleet) -> None:
         assert not re.fullmatch(pattern[1], other)
 
 
+def rack(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "healthy_nodes": 4, **more}
+
+
+def regions(*racks: dict[str, Any]) -> dict[str, Any]:
+    return {"regions": [{"name": "us-east", "racks": list(racks)}]}
+
+
+END = "2027-01-31T12:30:00+01:00"
+ENDING = regions(
+    rack("use1-r02", capacity_ends_at=END),
+    rack("use1-r01", capacity_ends_at="2027-01-30T00:00:00Z"),
+    rack("use1-r03"),
+)
+
+
+def test_the_end_of_a_capacity_block_is_counted_down_to(make_fleet: MakeFleet) -> None:
+    """No metric knows it: at the end the rack's nodes are gone, with all that runs on them."""
+    found = {rule["alert"]: rule for rule in alerts(rendered(make_fleet(**ENDING)))}
+    warned, urgent = found["K3CapacityEnds"], found["K3CapacityEndsNow"]
+    ends = re.findall(r'vector\((\d+)\), "rack", "([^"]+)"', warned["expr"])
+    assert {name: datetime.fromtimestamp(int(end), UTC) for end, name in ends} == {
+        "use1-r01": datetime(2027, 1, 30, tzinfo=UTC),
+        "use1-r02": datetime(2027, 1, 31, 11, 30, tzinfo=UTC),
+    }
+    notice, last_call = (int(rule["expr"].rpartition("< ")[2]) for rule in (warned, urgent))
+    assert (notice, last_call) == (3 * 86_400, 3 * 3600)
+    # AWS wants UltraServers empty 60 minutes before the end, and a drain takes 15.
+    assert last_call >= 3600 + make_fleet().release.drain_s
+
+
+def test_moving_a_rack_changes_no_alert(make_fleet: MakeFleet) -> None:
+    """Whatever depends on the order in the file shows up as a change nobody made."""
+    turned = regions(*reversed(ENDING["regions"][0]["racks"]))
+    assert alerts(rendered(make_fleet(**ENDING))) == alerts(rendered(make_fleet(**turned)))
+
+
+def test_racks_without_an_end_have_no_countdown(make_fleet: MakeFleet) -> None:
+    """An alert on an empty set would be an invalid expression."""
+    names = {rule["alert"] for rule in alerts(rendered(make_fleet(SMALL)))}
+    assert names.isdisjoint({"K3CapacityEnds", "K3CapacityEndsNow"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "scraped"),
+    [
+        ({"pod_name": "use1-r01-0-0-w-0-w-ldr-x7k2p"}, True),
+        ({"pod_name": "use1-r01-0-0-w-0-w-wkr-x7k2p"}, False),
+        ({"pod_name": "use1-r01-0-w-0", _INDEX: "0"}, True),
+        ({"pod_name": "use1-r01-0-w-0-1", _INDEX: "1"}, False),
+        ({"pod_name": "a-w-wkr-1-0-0-w-0-w-ldr-abcde"}, True),  # a rack may be called anything
+    ],
+)
+def test_the_operators_second_rank_is_not_scraped(
+    make_fleet: MakeFleet, pod: dict[str, str], scraped: bool
+) -> None:
+    """vLLM's serves no metrics at all: a target that is down for ever hides one that fails."""
+    objects = rendered(make_fleet(SMALL, backend="dgd"))
+    monitor = next(
+        item["spec"]
+        for item in objects
+        if (item["kind"], item["metadata"]["name"]) == ("PodMonitor", "engines")
+    )
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    labels = {f"__meta_kubernetes_{name}": value for name, value in pod.items()}
+    dropped = any(
+        re.fullmatch(rule["regex"], labels.get(rule["sourceLabels"][0], ""))
+        for rule in endpoint["relabelings"]
+        if rule["action"] == "drop"
+    )
+    assert dropped is not scraped
+
+
 def test_every_alert_says_what_to_do(make_fleet: MakeFleet) -> None:
     """Whoever is woken up reads the description first."""
-    found = alerts(rendered(make_fleet(SMALL, **KV)))
+    found = alerts(rendered(make_fleet(**ENDING, **KV)))
     assert found
     for rule in found:
         assert rule["annotations"]["summary"]

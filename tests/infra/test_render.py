@@ -24,6 +24,11 @@ SURROUNDED = {
     "weights_stage": {"image": "registry.example/hf@sha256:" + "0" * 64},
     "secrets": {"image_pull": "registry", "hf_token": "hub", "external_store": "vault"},
     "scheduling": {"gang": "kai", "queue": "serving"},
+    "kernel_cache": {"claim": "kernels"},
+    "loadtest": {
+        "image": "registry.example/k3fleet@sha256:" + "0" * 64,
+        "tokenizer_dir": "/opt/kimi",
+    },
 }
 
 

@@ -75,6 +75,13 @@ def test_an_unknown_release_names_the_known_ones(demo: Fleet) -> None:
         values(demo, Options(assignment={"use1-r01-0": "gone"}))
 
 
+def test_another_release_with_the_fleets_id_is_refused(demo: Fleet) -> None:
+    """One of the two would silently take the other's place."""
+    other = demo.release.model_copy(update={"max_num_seqs": 128})
+    with pytest.raises(ConfigError, match="is also that of another release"):
+        values(demo, Options(releases={demo.release_id: other}))
+
+
 def test_an_unknown_region_names_the_known_ones(demo: Fleet) -> None:
     """A typo in --region must not render nothing."""
     with pytest.raises(ConfigError, match="Use one of: us-east"):

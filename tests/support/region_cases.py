@@ -34,12 +34,22 @@ OTHER_RACK = "use1-r09"
 _COMPLETED: Mapping[str, tuple[str, tuple[Backend, ...]]] = {
     "trtllm-tep8": (str(RELEASES / "trtllm.yaml"), ("dgd",))
 }
+_IMAGE = "registry.example/any@sha256:" + "0" * 64
 _EVERYTHING: Mapping[str, Any] = {
-    "secrets": {"image_pull": "registry", "hf_token": "hub", "external_store": "vault"},
-    "weights_stage": {"image": "registry.example/hf@sha256:" + "0" * 64},
+    "secrets": {
+        "image_pull": "registry",
+        "hf_token": "hub",
+        "gateway_keys": "keys",
+        "loadtest_key": "load-key",
+        "external_store": "vault",
+    },
+    "weights_stage": {"image": _IMAGE},
+    "kernel_cache": {"path": "/mnt/k3fleet/kernels"},
+    "loadtest": {"image": _IMAGE, "tokenizer_dir": "/opt/kimi", "results_claim": "load"},
     "router": {"policy": {"policy_classes": []}},
     "gateway": {"replicas": 2},
 }
+_CLAIMS: Mapping[str, Any] = {**_EVERYTHING, "kernel_cache": {"claim": "kernels"}}
 # Labels of Kueue and KAI are only read by their controllers, so both can be there.
 _QUEUES: Mapping[Backend, Mapping[str, str]] = {
     "lws": {"gang": "kai", "queue": "team", "kueue_queue": "k3"},
@@ -77,7 +87,8 @@ class RegionCase:
 
     @property
     def _text(self) -> str:
-        rack = {"id": self.rack, "healthy_nodes": 18, "replicas": 3}
+        ends_at = "2027-01-31T11:30:00Z"
+        rack = {"id": self.rack, "replicas": 3, "capacity_ends_at": ends_at}
         return yaml.safe_dump(
             {
                 "apiVersion": "k3fleet/v1",
@@ -132,7 +143,10 @@ def variants() -> list[RegionCase]:
         everything("lws", name="volcano", fleet=volcano),
         everything("lws", name="house", release=release, fleet=house),
         *(everything(backend, name="plain", fleet={"monitoring": "none"}) for backend in BACKENDS),
-        *(everything(backend, name="claim", claim="weights") for backend in BACKENDS),
+        *(
+            everything(backend, name="claim", claim="weights", fleet=_CLAIMS)
+            for backend in BACKENDS
+        ),
     ]
 
 

@@ -1,0 +1,163 @@
+"""Put a load generator beside a region: a Locust master with its web page, and workers.
+
+It sends to the region's own gateway, as clients do, but without their network. Nothing
+runs until somebody presses start on the page, which only `kubectl port-forward` reaches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet
+from fleet.plan import RegionPlan
+from fleet.spec import LoadtestSpec
+from infra.secret_references import LOADTEST_KEY_KEY
+
+MASTER, WORKER = "loadtest-master", "loadtest-worker"
+ACCOUNT = "loadtest"
+# Locust's own default; workers connect there.
+MASTER_PORT = 5557
+WEB_PORT = 8089
+
+SETTINGS_MOUNT = "/etc/k3fleet/loadtest"
+SETTINGS_FILE = "settings.json"
+KEY_MOUNT = "/etc/k3fleet/loadtest-key"
+RESULTS_MOUNT = "/results"
+LOCUSTFILE = "loadtest/locustfiles/agentic.py"  # in the project's folder
+# Calls in flight may finish for this long after the end; the users themselves wait as long.
+STOP_TIMEOUT_S = 8
+USERS_PER_REPLICA = 2
+HASH_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProcess:
+    """The master, or the workers."""
+
+    name: str
+    replicas: int
+    args: tuple[str, ...]
+    port: int | None  # that others connect to
+    memory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadGenerator:
+    """The generator of one region."""
+
+    image: str
+    folder: str
+    account: str
+    config_map: str
+    settings_file: str
+    settings: str
+    settings_mount: str
+    key_secret: str | None  # None: the gateway asks for none
+    key_mount: str
+    results_claim: str | None
+    results_mount: str
+    master: LoadProcess
+    workers: LoadProcess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPod:
+    """One process of a generator, with what it shares with the others."""
+
+    process: LoadProcess
+    generator: LoadGenerator
+
+
+def load_generator(
+    fleet: Fleet, region: RegionPlan, namespace: str, gateway_port: int
+) -> LoadGenerator | None:
+    """Compute the generator of a region; None where the fleet file asks for none."""
+    spec = fleet.spec.loadtest
+    if spec is None:
+        return None
+    target = f"http://gateway.{namespace}.svc.cluster.local:{gateway_port}"
+    settings = json.dumps(_settings(fleet, spec, region, target), indent=1) + "\n"
+    digest = hashlib.sha256(settings.encode()).hexdigest()[:HASH_DIGITS]
+    return LoadGenerator(
+        image=spec.image,
+        folder=spec.folder,
+        account=ACCOUNT,
+        config_map=f"loadtest-{digest}",
+        settings_file=SETTINGS_FILE,
+        settings=settings,
+        settings_mount=SETTINGS_MOUNT,
+        key_secret=_key_secret(fleet),
+        key_mount=KEY_MOUNT,
+        results_claim=spec.results_claim,
+        results_mount=RESULTS_MOUNT,
+        master=LoadProcess(
+            name=MASTER, replicas=1, args=_master_args(), port=MASTER_PORT, memory="2Gi"
+        ),
+        workers=LoadProcess(
+            # A history of 200K tokens is a megabyte; a worker carries a thousand of them.
+            name=WORKER,
+            replicas=spec.workers,
+            args=_worker_args(),
+            port=None,
+            memory="4Gi",
+        ),
+    )
+
+
+def _settings(
+    fleet: Fleet, spec: LoadtestSpec, region: RegionPlan, target: str
+) -> dict[str, object]:
+    """Write the settings of `loadtest`; a test has its own reader read them.
+
+    Real lengths and pauses: the scales are for a laptop.
+    """
+    replicas = sum(rack.replicas for rack in region.racks)
+    key = {"api_key_file": f"{KEY_MOUNT}/{LOADTEST_KEY_KEY}"} if _key_secret(fleet) else {}
+    return {
+        **key,
+        "targets": {region.name: target},
+        "model": fleet.model.repo,
+        "tokenizer_dir": spec.tokenizer_dir,
+        "block_size": fleet.release.block_size,
+        "traffic": spec.traffic,
+        "users": spec.users or max(1, USERS_PER_REPLICA * replicas),
+        "duration_s": spec.duration_s,
+        "token_scale": 1.0,
+        "time_scale": 1.0,
+        "out_dir": f"{RESULTS_MOUNT}/{region.name}",
+        "max_context": fleet.model.context_tokens,
+    }
+
+
+def _key_secret(fleet: Fleet) -> str | None:
+    secrets = fleet.spec.secrets
+    if secrets.gateway_keys is not None and secrets.loadtest_key is None:
+        raise ConfigError(
+            f"{fleet.path}: secrets.loadtest_key: not set, but the gateways of loadtest ask for "
+            "keys. Name a Secret with one of them, under the key api-key."
+        )
+    return secrets.loadtest_key
+
+
+def _common_args() -> tuple[str, ...]:
+    return ("-f", LOCUSTFILE, "--settings", f"{SETTINGS_MOUNT}/{SETTINGS_FILE}")
+
+
+def _master_args() -> tuple[str, ...]:
+    return (
+        *_common_args(),
+        "--master",
+        *("--master-bind-port", str(MASTER_PORT)),
+        # The page has no password, and whoever reaches it can start a load of any size.
+        *("--web-host", "127.0.0.1", "--web-port", str(WEB_PORT)),
+        *("--stop-timeout", str(STOP_TIMEOUT_S)),
+        *("--exit-code-on-error", "0"),
+    )
+
+
+def _worker_args() -> tuple[str, ...]:
+    master = ("--master-host", MASTER, "--master-port", str(MASTER_PORT))
+    return (*_common_args(), "--worker", *master)
