@@ -81,9 +81,12 @@ class Programs:
                     child.terminate()
             try:
                 assert child.stdin is not None  # noqa: S101 - it is a pipe
-                with contextlib.suppress(BrokenPipeError):
+                try:
                     child.stdin.write(json.dumps(request).encode() + b"\n")
                     child.stdin.flush()
+                except BrokenPipeError:  # it was ended; what is left would be written at exit
+                    with contextlib.suppress(BrokenPipeError):
+                        child.stdin.close()
                 return child.wait()
             finally:
                 with self._lock:
