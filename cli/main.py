@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "lint": LazyCommand("cli.lint:lint", "Find mistakes in manifests, with reason and fix."),
     "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
+    "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),

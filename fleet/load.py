@@ -6,7 +6,7 @@ one line per run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -63,27 +63,32 @@ class _Part(Generic[PartT]):
     problems: list[Problem]
 
 
-def load_fleet(path: Path) -> Fleet:
-    """Read a fleet file; raise ConfigError with every problem of it and of the files it names."""
+def load_fleet(path: Path, *, release: str | None = None) -> Fleet:
+    """Read a fleet file; raise ConfigError with every problem of it and of the files it names.
+
+    `release` takes the place of the one that the file names: is the fleet fit for it?
+    """
     document = read_document(path)
+    if release is not None and isinstance(document.data, dict):
+        document = replace(document, data={**document.data, "release": release})
     spec, problems = validate(FleetSpec, document)
     if document.is_broken(()):
         raise ConfigError.of(problems)
     model = _part("model", Model, document, path)
     hardware = _part("hardware", Hardware, document, path)
-    release = _part("release", Release, document, path)
-    problems += model.problems + hardware.problems + release.problems
-    nodes_per_replica = release.value.nodes if release.value else NODES_PER_REPLICA
+    found = _part("release", Release, document, path)
+    problems += model.problems + hardware.problems + found.problems
+    nodes_per_replica = found.value.nodes if found.value else NODES_PER_REPLICA
     problems += regions_problems(document, hardware.value, nodes_per_replica)
-    problems += _fit_problems(spec, model.value, hardware.value, release)
-    if problems or not (spec and model.value and hardware.value and release.value):
+    problems += _fit_problems(spec, model.value, hardware.value, found)
+    if problems or not (spec and model.value and hardware.value and found.value):
         raise ConfigError.of(_in_reading_order(problems, document.file))
     return Fleet(
         spec=spec,
         model=model.value,
         hardware=hardware.value,
-        release=release.value,
-        release_id=release_id(release.value),
+        release=found.value,
+        release_id=release_id(found.value),
         path=path,
     )
 

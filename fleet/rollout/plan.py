@@ -1,0 +1,188 @@
+"""Plan a rollout: every step, what serves meanwhile, how long it takes and what it costs.
+
+Pure: a fleet, what its replicas run and a release come in; nothing is touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet
+from fleet.packing import pack_rack
+from fleet.plan import RackPlan, RegionPlan, make_plan
+from fleet.release import Release, release_id
+from fleet.rollout.mixing import Mixing, mixing
+from fleet.rollout.strategy import Strategy
+from fleet.rollout.timing import StartTimes, StepCost, start_times, step_cost, wave_s
+from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
+from fleet.schema import suggestion
+
+MAX_LISTED = 5  # fields in a line that a person reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """One step with what it means for each region that it touches."""
+
+    number: int  # from 1, over all waves
+    wave: str
+    starts_s: float  # after the start of the rollout
+    replicas: tuple[str, ...]
+    serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
+    costs: Mapping[str, StepCost]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPlan:
+    """The whole rollout."""
+
+    old: str
+    new: str
+    steps: tuple[PlannedStep, ...]
+    soaks_s: Mapping[str, float]
+    times: StartTimes
+    total_s: float
+    one_by_one_s: float  # the same replicas behind one another, without any wave
+    mixing: Mixing
+    unchanged: int  # replicas that run the new release already
+    warnings: tuple[str, ...]
+
+
+def plan_rollout(
+    fleet: Fleet,
+    new: Release,
+    strategy: Strategy,
+    *,
+    regions: Collection[str] = (),
+    assigned: Mapping[str, str] | None = None,
+) -> RolloutPlan:
+    """Plan the way from what replicas run (`assigned`, else the fleet's release) to `new`.
+
+    Raises ConfigError for an unknown region or a release of another size, and CapacityError
+    where the floor lets nothing move.
+    """
+    _check(fleet, new, regions)
+    target = release_id(new)
+    plan = make_plan(fleet)
+    wanted = [region for region in plan.regions if not regions or region.name in regions]
+    running = assigned or {}
+    racks = [
+        _rack_units(region, rack, fleet, target, running)
+        for region in wanted
+        for rack in region.racks
+    ]
+    waves = cut_waves(racks, strategy)
+    times = start_times(fleet.model, fleet.release, new, strategy.assumed)
+    totals = {region.name: region.replicas for region in wanted}
+    steps = _planned(waves, times, totals, strategy)
+    moving = sum(len(step.replicas) for step in steps)
+    return RolloutPlan(
+        old=fleet.release_id,
+        new=target,
+        steps=steps,
+        soaks_s={wave.spec.scope: wave.spec.soak_s for wave in waves},
+        times=times,
+        total_s=sum(wave_s(wave, times) for wave in waves),
+        one_by_one_s=moving * times.total_s,
+        mixing=(mix := mixing(fleet.release, new)),
+        unchanged=sum(totals.values()) - moving,
+        warnings=_warnings(mix, bool(steps)),
+    )
+
+
+def _check(fleet: Fleet, new: Release, regions: Collection[str]) -> None:
+    known = [region.name for region in fleet.spec.regions]
+    for name in regions:
+        if name not in known:
+            raise ConfigError(f"--region {name}: unknown region. {suggestion(name, known)}.")
+    old = fleet.release
+    if (old.nodes, old.roles) != (new.nodes, new.roles):
+        raise ConfigError(
+            f"release {new.name}: its replicas have another size or split of jobs than those of "
+            f"{old.name}, so slots cannot be taken over one by one. Drain the racks and start "
+            "them with the new release in the fleet file."
+        )
+
+
+def _rack_units(
+    region: RegionPlan, rack: RackPlan, fleet: Fleet, target: str, running: Mapping[str, str]
+) -> RackUnits:
+    roles = fleet.release.roles
+    slots = pack_rack(region.name, rack.id, rack.replicas, roles)
+    todo = [
+        unit
+        for unit in units_of(slots, len(roles))
+        if any(running.get(slot.name, fleet.release_id) != target for slot in unit)
+    ]
+    return RackUnits(id=rack.id, region=region.name, replicas=rack.replicas, todo=tuple(todo))
+
+
+def _planned(
+    waves: tuple[Wave, ...], times: StartTimes, totals: Mapping[str, int], strategy: Strategy
+) -> tuple[PlannedStep, ...]:
+    planned: list[PlannedStep] = []
+    clock_s = 0.0
+    for wave in waves:
+        for step in wave.steps:
+            away = Counter(slot.region for slot in step.replicas)
+            planned.append(
+                PlannedStep(
+                    number=len(planned) + 1,
+                    wave=wave.spec.scope,
+                    starts_s=clock_s,
+                    replicas=tuple(slot.name for slot in step.replicas),
+                    serving={
+                        name: (totals[name] - gone, totals[name]) for name, gone in away.items()
+                    },
+                    costs={
+                        name: step_cost(gone, totals[name], strategy.assumed)
+                        for name, gone in away.items()
+                    },
+                )
+            )
+            clock_s += times.total_s
+        clock_s += wave.spec.soak_s
+    return tuple(planned)
+
+
+def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:
+    warnings = []
+    if mix.apart and moves:
+        warnings.append(
+            f"the releases must not share a router ({listed(mix.apart)}): while both serve, "
+            "each needs a Dynamo namespace of its own, and a gateway that keeps a session on one."
+        )
+    if mix.region and moves:
+        warnings.append(
+            f"frontends or gateway change too ({listed(mix.region)}). They serve all replicas "
+            "of a region, so they change once, with its last step."
+        )
+    return tuple(warnings)
+
+
+def listed(paths: tuple[str, ...]) -> str:
+    """Name the first few of many fields; the JSON output has all."""
+    more = len(paths) - MAX_LISTED
+    return ", ".join(paths[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def rollout_json(plan: RolloutPlan) -> dict[str, object]:
+    """Return the plan as plain data for JSON; durations in seconds."""
+    return {
+        "old": plan.old,
+        "new": plan.new,
+        "side_by_side": plan.mixing.side_by_side,
+        "kept_apart_by": list(plan.mixing.apart),
+        "region_changes": list(plan.mixing.region),
+        "changes": [asdict(change) for change in plan.mixing.changes],
+        "steps": [asdict(step) for step in plan.steps],
+        "soaks_s": dict(plan.soaks_s),
+        "step_s": {**asdict(plan.times), "total_s": plan.times.total_s},
+        "total_s": plan.total_s,
+        "one_by_one_s": plan.one_by_one_s,
+        "unchanged": plan.unchanged,
+        "warnings": list(plan.warnings),
+    }

@@ -1,0 +1,94 @@
+"""Define the record of a rollout: what was meant, what came of it, what people asked.
+
+Append-only. An intent is written before anything is touched and its outcome after, so that a
+record read by another process, on another machine, after a kill at any moment, says what may
+have happened: everything up to the last outcome, and perhaps the intent behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fleet.schema import Count, FileModel, Text
+
+# The parts of one step, in their order. Each may be done again without harm.
+Phase = Literal[
+    "preflight",  # enough others serve, weights are there, nobody else works here
+    "drain",  # no new sessions; streams end
+    "assign",  # the assignment is written down
+    "apply",  # pulumi up
+    "verify",  # live images and arguments are the release's
+    "ready",  # all pods run and answer
+    "registered",  # the frontends know the replica
+    "smoke",  # it answers, asked directly
+    "restore",  # back in routing
+    "gates",  # live traffic is well
+    "soak",  # and stays so, after the last step of a wave
+]
+PHASES: tuple[Phase, ...] = Phase.__args__  # type: ignore[attr-defined]
+Outcome = Literal["ok", "failed", "inconclusive"]
+Command = Literal["pause", "resume", "abort", "roll-back"]
+Scope = Literal["replica", "rack", "region", "fleet"]
+
+
+class Place(FileModel):
+    """A replica and where it is."""
+
+    replica: Text
+    rack: Text
+    region: Text
+
+
+class RecordedStep(FileModel):
+    """A step as it was planned."""
+
+    wave: Text
+    soak_s: float = 0.0  # after it, when it is the last of its wave
+    places: tuple[Place, ...] = Field(min_length=1)
+
+
+class Started(FileModel):
+    """The first entry: everything that the rollout needs, so that no other file is asked."""
+
+    kind: Literal["started"] = "started"
+    at_s: float  # Unix time
+    by: Text
+    old: Text  # release ids
+    new: Text
+    steps: tuple[RecordedStep, ...]
+    on_fail: Literal["hold", "roll-back"]
+    reruns: Count
+
+
+class Began(FileModel):
+    """A phase is about to touch something."""
+
+    kind: Literal["began"] = "began"
+    at_s: float
+    phase: Phase
+
+
+class Ended(FileModel):
+    """A phase has an outcome; `why` says what a person has to know."""
+
+    kind: Literal["ended"] = "ended"
+    at_s: float
+    phase: Phase
+    outcome: Outcome
+    why: str = ""
+
+
+class Asked(FileModel):
+    """A person, or the strategy, asked for something."""
+
+    kind: Literal["asked"] = "asked"
+    at_s: float
+    by: Text
+    command: Command
+    scope: Scope = "fleet"  # of a roll-back, seen from the step that runs
+    why: str = ""
+
+
+Entry = Annotated[Started | Began | Ended | Asked, Field(discriminator="kind")]

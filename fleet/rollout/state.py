@@ -1,0 +1,277 @@
+"""Read a record into the state of its rollout, and decide what is next.
+
+A fold over the entries, so that two processes with the same record always agree. The rules:
+a step goes through all phases in order; a phase without an outcome is done again; pausing
+waits for the end of the step; turning back starts with the step that was under way and goes on
+with those that have the new release, the latest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fleet.errors import ConfigError
+from fleet.rollout.record import (
+    PHASES,
+    Asked,
+    Began,
+    Command,
+    Ended,
+    Entry,
+    Phase,
+    Place,
+    RecordedStep,
+    Scope,
+    Started,
+)
+
+Status = Literal["running", "paused", "held", "done", "aborted", "rolled-back"]
+OVER: tuple[Status, ...] = ("done", "aborted", "rolled-back")
+WAYS_ON: tuple[Command, ...] = ("resume", "abort", "roll-back")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where a rollout is.
+
+    `queue` holds the steps still to do, the current one first. `assigned` says what each replica
+    should run as far as it was, or may have been, written down. `began`: the current phase has no
+    outcome yet and may have touched something. `clean`: the last apply ended well, and nobody
+    has turned the rollout round since; else the next one has to look at the live objects.
+    """
+
+    started: Started
+    queue: tuple[RecordedStep, ...]
+    assigned: Mapping[str, str]
+    phase: Phase = PHASES[0]
+    began: bool = False
+    touched: bool = False  # the current step's replicas may be out of routing
+    clean: bool = True
+    back: bool = False  # towards the old release
+    unsure: int = 0  # times that this phase was inconclusive
+    status: Status = "running"
+    pausing: bool = False  # once the current step is over
+    then: Status = "done"  # what it will be when the queue is empty
+    why: str = ""
+
+    @property
+    def target(self) -> str:
+        """The id of the release that the current step leads to."""
+        return self.started.old if self.back else self.started.new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Do:
+    """Do a phase of a step; `refresh`: trust no stored state of what is live."""
+
+    step: RecordedStep
+    phase: Phase
+    target: str
+    refresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Do nothing until somebody decides."""
+
+    why: str
+    ways: tuple[Command, ...] = WAYS_ON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """There is nothing to do."""
+
+    status: Status
+
+
+def next_action(state: State) -> Do | Wait | Over:
+    """Say what the rollout does now."""
+    if state.status in OVER:
+        return Over(status=state.status)
+    if state.status != "running":
+        return Wait(why=state.why)
+    refresh = not state.clean or (state.phase == "apply" and state.began)
+    return Do(step=state.queue[0], phase=state.phase, target=state.target, refresh=refresh)
+
+
+def read_state(entries: Iterable[Entry]) -> State:
+    """Fold a record; raise ConfigError for one that no rollout can have written."""
+    state: State | None = None
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, Started):
+            if state is not None:
+                raise _broken(number, "it starts a second time")
+            state = _started(entry)
+        elif state is None:
+            raise _broken(number, "the start is missing")
+        else:
+            state = after(state, entry, number)
+    if state is None:
+        raise _broken(0, "it is empty")
+    return state
+
+
+def after(state: State, entry: Began | Ended | Asked, number: int = 0) -> State:
+    """Give the state behind one more entry; `number` is for the message of a broken record."""
+    if isinstance(entry, Asked):
+        return _asked(state, entry)
+    if state.status != "running" or entry.phase != state.phase:
+        raise _broken(number, f"phase {entry.phase} {entry.kind} at {state.phase}, {state.status}")
+    return _began(state) if isinstance(entry, Began) else _ended(state, entry)
+
+
+def refusal(state: State, command: Command) -> str | None:
+    """Say why a command makes no sense now, or None where it does."""
+    if command == "roll-back":
+        nothing = not any(_turned(state, "fleet"))
+        return "no replica has the new release" if nothing else None
+    if state.status in OVER:
+        return f"the rollout is {state.status}"
+    if command == "resume" and state.status == "running" and not state.pausing:
+        return "the rollout is running"
+    if command == "pause" and state.status != "running":
+        return f"the rollout is {state.status} already"
+    return None
+
+
+def _broken(number: int, what: str) -> ConfigError:
+    return ConfigError(
+        f"record, entry {number}: {what}. Fetch the record from the stack: k3fleet rollout sync."
+    )
+
+
+def _started(entry: Started) -> State:
+    return State(
+        started=entry,
+        queue=entry.steps,
+        assigned={place.replica: entry.old for step in entry.steps for place in step.places},
+        status="running" if entry.steps else "done",
+    )
+
+
+def _began(state: State) -> State:
+    began = replace(state, began=True, touched=state.touched or state.phase != PHASES[0])
+    if state.phase != "assign":
+        return began
+    written = {place.replica: state.target for place in state.queue[0].places}
+    return replace(began, assigned={**state.assigned, **written})
+
+
+def _ended(state: State, entry: Ended) -> State:
+    applied = entry.phase == "apply"
+    if entry.outcome == "ok":
+        done = replace(state, began=False, unsure=0, why="", clean=state.clean or applied)
+        return _next(done)
+    state = replace(state, began=False, clean=state.clean and not applied, why=entry.why)
+    if entry.outcome == "inconclusive" and state.unsure < state.started.reruns:
+        return replace(state, unsure=state.unsure + 1)
+    if entry.outcome == "failed" and state.started.on_fail == "roll-back" and not state.back:
+        return _turn(state, "fleet")
+    return replace(state, status="held", unsure=0)
+
+
+def _next(state: State) -> State:
+    """Go on to the next phase, or behind the last one to the next step."""
+    index = PHASES.index(state.phase) + 1
+    if index < len(PHASES):
+        return replace(state, phase=PHASES[index])
+    state = replace(state, queue=state.queue[1:], phase=PHASES[0], touched=False)
+    if not state.queue:
+        return replace(state, status=state.then, pausing=False)
+    return _paused(state) if state.pausing else state
+
+
+def _asked(state: State, entry: Asked) -> State:
+    if refusal(state, entry.command) is not None:
+        return state  # two operators may have asked at once; the second finds it done
+    match entry.command:
+        case "pause":
+            return replace(state, pausing=True) if state.touched else _paused(state)
+        case "resume":
+            return _resumed(state)
+        case "abort":
+            return _aborted(state)
+        case "roll-back":
+            return _turn(replace(state, why=entry.why), entry.scope)
+
+
+def _paused(state: State) -> State:
+    return replace(state, status="paused", pausing=False, why="paused")
+
+
+def _resumed(state: State) -> State:
+    """Go on; what was held behind an apply is applied and checked again."""
+    resumed = replace(state, status="running", pausing=False, why="")
+    if state.status != "held" or PHASES.index(state.phase) < PHASES.index("apply"):
+        return resumed
+    return replace(resumed, phase="apply", clean=False)
+
+
+def _aborted(state: State) -> State:
+    """Stop, but leave no replica half done."""
+    if not state.touched:
+        return replace(state, queue=(), status="aborted", pausing=False)
+    if state.back:
+        going_on = replace(state, status="running", pausing=False, then="aborted")
+        return replace(going_on, queue=state.queue[:1])
+    return _back(state, state.queue[:1], "aborted")
+
+
+def _turn(state: State, scope: Scope) -> State:
+    if state.back and state.status not in OVER:
+        return _resumed(state)
+    queue = tuple(_turned(state, scope))
+    return _back(state, queue, "rolled-back")
+
+
+def _back(state: State, queue: tuple[RecordedStep, ...], then: Status) -> State:
+    return replace(
+        state,
+        queue=tuple(step.model_copy(update={"soak_s": 0.0}) for step in queue),
+        phase=PHASES[0],
+        began=False,
+        clean=False,
+        back=True,
+        unsure=0,
+        status="running" if queue else then,
+        pausing=False,
+        then=then,
+    )
+
+
+def _turned(state: State, scope: Scope) -> Iterator[RecordedStep]:
+    """Give the steps of the way back, the one under way first, then the latest."""
+    under_way = state.queue[:1] if state.touched else ()
+    new = state.started.new
+    updated = [
+        left
+        for step in reversed(state.started.steps)
+        if step not in under_way
+        and (left := _only(step, {name for name, has in state.assigned.items() if has == new}))
+    ]
+    way = [*under_way, *updated]
+    inside = {_area(place, scope) for step in way[:1] for place in step.places}
+    for step in way:
+        names = {place.replica for place in step.places if _area(place, scope) in inside}
+        if left := _only(step, names):
+            yield left
+
+
+def _only(step: RecordedStep, replicas: set[str]) -> RecordedStep | None:
+    places = tuple(place for place in step.places if place.replica in replicas)
+    return step.model_copy(update={"places": places}) if places else None
+
+
+def _area(place: Place, scope: Scope) -> str:
+    match scope:
+        case "replica":
+            return place.replica
+        case "rack":
+            return place.rack
+        case "region":
+            return place.region
+        case "fleet":
+            return ""

@@ -1,0 +1,250 @@
+"""The rollout's machine: no way to lose a replica, and a way out of everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from rollout_world import FLEET, NEW, OLD, REPLICAS, World, started
+
+from fleet.errors import ConfigError
+from fleet.rollout.record import PHASES, Began, Ended, Entry
+from fleet.rollout.state import Do, Over, Wait, read_state, refusal
+
+FEW = 200  # phases of two whole passes through the fleet, back and forth
+
+
+def finish(world: World) -> Over:
+    """Let everything go well from here on."""
+    for _ in range(FEW):
+        action = world.action
+        match action:
+            case Over():
+                return action
+            case Wait():
+                world.ask("resume")
+            case Do():
+                world.go()
+    raise AssertionError("it never ends")
+
+
+def test_all_replicas_are_started_once_and_in_order() -> None:
+    """A second start would throw away a second cache."""
+    world = World(record=[started()])
+    assert finish(world) == Over(status="done")
+    assert world.starts == [(name, NEW) for name in REPLICAS]
+    assert set(world.live.values()) == {NEW}
+
+
+@pytest.mark.parametrize("step", range(len(FLEET)))
+@pytest.mark.parametrize("phase", range(len(PHASES)))
+@pytest.mark.parametrize("killed_at", range(5))
+def test_killed_anywhere_it_ends_the_same(step: int, phase: int, killed_at: int) -> None:
+    """Nothing twice, nothing lost: the record alone says how to go on."""
+    world = World(record=[started()])
+    for _ in range(step * len(PHASES) + phase):
+        world.go()
+    world.killed(killed_at)
+    assert finish(world) == Over(status="done")
+    assert sorted(world.starts) == sorted((name, NEW) for name in REPLICAS)
+    assert world.routed == set(REPLICAS)
+
+
+@pytest.mark.parametrize("phase", range(1, len(PHASES)))
+@pytest.mark.parametrize("killed_at", range(1, 5))
+def test_turned_round_anywhere_everything_is_as_before(phase: int, killed_at: int) -> None:
+    """Half a wave done, an update cancelled in the middle: the way back looks at what is live."""
+    world = World(record=[started()])
+    for _ in range(2 * len(PHASES) + phase):
+        world.go()
+    world.killed(killed_at)
+    world.ask("roll-back")
+    assert finish(world) == Over(status="rolled-back")
+    assert set(world.live.values()) == {OLD}
+    assert world.routed == set(REPLICAS)
+
+
+def test_the_way_back_starts_with_what_was_under_way() -> None:
+    """It serves nobody, so it is the cheapest to turn; then the latest."""
+    world = World(record=[started()])
+    for _ in range(2 * len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    world.ask("roll-back")
+    order = [place.replica for step in world.state.queue for place in step.places]
+    assert order == ["a2-0", "b1-0", "a1-1", "a1-2", "a1-0"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "left"),
+    [
+        ("replica", {"a1-0", "a1-1", "a1-2"}),
+        ("rack", {"a1-0", "a1-1", "a1-2"}),
+        ("region", set()),
+        ("fleet", set()),
+    ],
+)
+def test_a_part_can_be_turned_back(scope: str, left: set[str]) -> None:
+    """One bad rack is no reason to lose the caches of all others."""
+    world = World(record=[started()])
+    for _ in range(2 * len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    world.ask("roll-back", scope)
+    finish(world)
+    assert {name for name, release in world.live.items() if release == NEW} == left
+
+
+def test_a_pause_waits_for_the_step_to_end() -> None:
+    """A replica out of routing serves nobody: paused there, capacity is lost for nothing."""
+    world = World(record=[started()])
+    for _ in range(PHASES.index("ready")):
+        world.go()
+    world.ask("pause")
+    while isinstance(world.action, Do):
+        world.go()
+    assert world.state.status == "paused"
+    assert world.routed == set(REPLICAS)
+
+
+def test_a_gate_without_data_is_asked_again_and_then_a_person() -> None:
+    """Too few requests at night are no verdict on the release."""
+    world = World(record=[started(reruns=2)])
+    for _ in range(PHASES.index("gates")):
+        world.go()
+    for _ in range(2):
+        world.go("inconclusive")
+        assert isinstance(world.action, Do)
+    world.go("inconclusive")
+    assert world.action == Wait(why="gates went wrong")
+
+
+def test_a_failed_step_turns_back_when_the_strategy_says_so() -> None:
+    """At three in the morning nobody has to be awake for it."""
+    world = World(record=[started("roll-back")])
+    for _ in range(PHASES.index("smoke")):
+        world.go()
+    world.go("failed")
+    assert finish(world) == Over(status="rolled-back")
+    assert set(world.live.values()) == {OLD}
+
+
+def test_held_after_an_apply_it_is_applied_again_with_a_look_at_what_is_live() -> None:
+    """Somebody may have changed the replica by hand: resuming is the leave to put it back."""
+    world = World(record=[started()])
+    for _ in range(PHASES.index("gates")):
+        world.go()
+    world.go("failed")
+    world.live["a1-0"] = "by-hand"
+    world.ask("resume")
+    action = world.action
+    assert isinstance(action, Do)
+    assert (action.phase, action.refresh) == ("apply", True)
+    world.go()
+    world.go()  # verify looks at the live replica, and fails the test otherwise
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([], "it is empty"),
+        ([Began(at_s=0, phase="drain")], "entry 1: the start is missing"),
+        ([started(), started()], "entry 2: it starts a second time"),
+        ([started(), Began(at_s=0, phase="smoke")], "entry 2: phase smoke began at preflight"),
+        ([started(), *(Ended(at_s=0, phase="drain", outcome="ok"),)], "phase drain ended"),
+    ],
+)
+def test_a_record_that_no_rollout_wrote_is_refused(entries: list[Entry], message: str) -> None:
+    """Two files merged by git must not drive a fleet."""
+    with pytest.raises(ConfigError, match=message):
+        read_state(entries)
+
+
+def test_a_command_that_makes_no_sense_says_why() -> None:
+    """And changes nothing."""
+    world = World(record=[started()])
+    state = world.state
+    assert refusal(state, "resume") == "the rollout is running"
+    assert refusal(state, "roll-back") == "no replica has the new release"
+    finish(world)
+    for command in ("pause", "resume", "abort"):
+        assert refusal(world.state, command) == "the rollout is done"
+        world.ask(command)
+    assert world.action == Over(status="done")
+
+
+class Rollout(RuleBasedStateMachine):
+    """Any order of outcomes, kills and commands."""
+
+    @initialize(on_fail=st.sampled_from(["hold", "roll-back"]), reruns=st.integers(0, 2))
+    def start(self, on_fail: str, reruns: int) -> None:
+        self.world = World(record=[started(on_fail, reruns)])
+
+    def is_running(self) -> bool:
+        return isinstance(self.world.action, Do)
+
+    @precondition(is_running)
+    @rule(outcome=st.sampled_from(["ok", "ok", "ok", "ok", "failed", "inconclusive"]))
+    def phase(self, outcome: str) -> None:
+        self.world.go(outcome)  # type: ignore[arg-type]
+
+    @precondition(is_running)
+    @rule(phases=st.integers(1, 12))
+    def many_phases(self, phases: int) -> None:
+        for _ in range(phases):
+            if self.is_running():
+                self.world.go()
+
+    @precondition(is_running)
+    @rule(at=st.integers(0, 4))
+    def killed(self, at: int) -> None:
+        self.world.killed(at)
+
+    @rule(
+        command=st.sampled_from(["pause", "resume", "abort", "roll-back"]),
+        scope=st.sampled_from(["replica", "rack", "region", "fleet"]),
+    )
+    def command(self, command: str, scope: str) -> None:
+        self.world.ask(command, scope)
+
+    @invariant()
+    def only_the_current_step_is_away(self) -> None:
+        """So the floor that the plan kept holds in every state."""
+        state = self.world.state
+        away = set(REPLICAS) - self.world.routed
+        assert away <= {place.replica for step in state.queue[:1] for place in step.places}
+
+    @invariant()
+    def whoever_waits_says_why(self) -> None:
+        action = self.world.action
+        assert not isinstance(action, Wait) or (action.why and action.ways)
+
+    @invariant()
+    def what_is_over_is_whole(self) -> None:
+        if isinstance(self.world.action, Over):
+            assert self.world.routed == set(REPLICAS)
+            assert self.world.live == self.world.assigned
+
+    @invariant()
+    def what_should_run_is_what_was_written_down(self) -> None:
+        state = self.world.state
+        unsure = state.phase == "assign" and state.began  # killed before or behind the writing
+        assert unsure or state.assigned == self.world.assigned
+
+    def teardown(self) -> None:
+        """From everywhere there is a way out: on, back, or an end."""
+        for command in ("resume", "abort", "roll-back"):
+            copy = World(
+                record=list(self.world.record),
+                live=dict(self.world.live),
+                stored=dict(self.world.stored),
+                assigned=dict(self.world.assigned),
+                routed=set(self.world.routed),
+            )
+            copy.ask(command)
+            over = finish(copy)
+            assert copy.routed == set(REPLICAS)
+            assert over.status != "done" or set(copy.live.values()) == {NEW}
+
+
+TestRollout = Rollout.TestCase
+TestRollout.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -1,0 +1,133 @@
+"""A world in which a rollout can go wrong: replicas, routing, and Pulumi's idea of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fleet.rollout.record import Asked, Began, Ended, Entry, Outcome, Place, RecordedStep, Started
+from fleet.rollout.state import Do, Over, State, Wait, after, next_action, read_state
+
+Touch = Callable[[], None]
+
+OLD, NEW = "old-1", "new-2"
+# Two regions, three racks; a step of two replicas, one of two regions, one of a single one.
+FLEET = {
+    "a1": [("canary", "a1-0")],
+    "a1+": [("canary-rack", "a1-1"), ("canary-rack", "a1-2")],
+    "ab": [("rest", "a2-0"), ("rest", "b1-0")],
+    "b": [("rest", "b1-1")],
+}
+REPLICAS = [name for step in FLEET.values() for _, name in step]
+
+
+class KilledError(Exception):
+    """The process that drives the rollout is gone; the next one only has the record."""
+
+
+def place(name: str) -> Place:
+    rack = name.partition("-")[0]
+    return Place(replica=name, rack=rack, region=rack[0])
+
+
+def started(on_fail: str = "hold", reruns: int = 1) -> Started:
+    steps = tuple(
+        RecordedStep(wave=step[0][0], soak_s=60.0, places=tuple(place(name) for _, name in step))
+        for step in FLEET.values()
+    )
+    return Started.model_validate(
+        {"at_s": 0.0, "by": "t", "old": OLD, "new": NEW, "steps": steps}
+        | {"on_fail": on_fail, "reruns": reruns}
+    )
+
+
+@dataclass
+class World:
+    """What is true, whoever remembers it.
+
+    `stored` is Pulumi's state: after a cancelled update it still says what was before, and an
+    update that trusts it then changes nothing while the wrong release runs.
+    """
+
+    record: list[Entry]
+    state: State = field(init=False)
+    live: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
+    stored: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
+    assigned: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
+    routed: set[str] = field(default_factory=lambda: set(REPLICAS))
+    starts: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = read_state(self.record)
+
+    @property
+    def action(self) -> Do | Wait | Over:
+        return next_action(self.state)
+
+    def ask(self, command: str, scope: str = "fleet") -> None:
+        entry = {"at_s": 0.0, "by": "t", "command": command, "scope": scope}
+        self._write(Asked.model_validate(entry))
+
+    def killed(self, at: int) -> None:
+        """Do one phase and die in it, perhaps; `at` counts what is touched before."""
+        touched = iter(range(100))
+
+        def touch() -> None:
+            if next(touched) == at:
+                raise KilledError
+
+        with suppress(KilledError):
+            self.go(touch=touch)
+        self.state = read_state(self.record)
+
+    def go(self, outcome: Outcome = "ok", *, touch: Touch = lambda: None) -> None:
+        """Do one phase; `touch` is called around whatever cannot be taken back."""
+        action = self.action
+        assert isinstance(action, Do)
+        touch()
+        self._write(Began(at_s=0.0, phase=action.phase))
+        touch()
+        true_outcome = self._do(action, outcome, touch)
+        touch()
+        why = "" if true_outcome == "ok" else f"{action.phase} went wrong"
+        self._write(Ended(at_s=0.0, phase=action.phase, outcome=true_outcome, why=why))
+
+    def _do(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
+        names = [place.replica for place in action.step.places]
+        match action.phase:
+            case "drain":
+                for name in names:
+                    self.routed.discard(name)
+                    touch()
+            case "assign":
+                self.assigned.update(dict.fromkeys(names, action.target))
+            case "apply":
+                self._apply(outcome, touch, refresh=action.refresh)
+            case "verify":
+                wrong = [name for name in names if self.live[name] != action.target]
+                assert not wrong, f"{wrong} run another release after a clean apply"
+            case "restore" if outcome == "ok":
+                for name in names:
+                    self.routed.add(name)
+                    touch()
+        return outcome
+
+    def _apply(self, outcome: Outcome, touch: Touch, *, refresh: bool) -> None:
+        if refresh:
+            self.stored = dict(self.live)
+        for name, release in self.assigned.items():
+            if self.stored[name] == release:
+                continue
+            self.live[name] = release
+            self.starts.append((name, release))
+            touch()
+            if outcome == "ok":
+                self.stored[name] = release
+
+    def _write(self, entry: Entry) -> None:
+        """Append, as another process reads it: through JSON."""
+        entry = type(entry).model_validate_json(entry.model_dump_json())
+        self.record.append(entry)
+        assert not isinstance(entry, Started)
+        self.state = after(self.state, entry)
