@@ -91,3 +91,9 @@ class LoadError(FleetError):
     """The load generator failed."""
 
     exit_code: ClassVar[int] = 8
+
+
+class BusyError(FleetError):
+    """Another process does this work already."""
+
+    exit_code: ClassVar[int] = 9

@@ -16,16 +16,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from fleet.errors import ConfigError, FleetError
+from fleet.errors import BusyError, ConfigError
 from fleet.rollout.record import Asked, Entry
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
-
-
-class BusyError(FleetError):
-    """Another process drives this rollout."""
-
-    exit_code = 9
 
 
 class Journal:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from rollout_world import NEW, OLD, REPLICAS, started
 
-from fleet.errors import ApplyError, ConfigError
+from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.rollout.record import PHASES, Asked, Began, Entry
 from fleet.rollout.state import Do, Over, Wait, read_state
 from infra.rollout.driver import Result, drive
-from infra.rollout.journal import BusyError, Journal
+from infra.rollout.journal import Journal
 
 ME = {"pid": "1", "host": "here"}
 
