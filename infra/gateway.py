@@ -18,6 +18,8 @@ BUFFER_BYTES = 8 * 1024 * 1024
 MAX_CONNECTIONS = 50_000
 # What a frontend says before it took the request: not ready, or overloaded.
 RETRY_STATUSES = (503, 529)
+# CPUs of a gateway, and so its threads: left alone Envoy starts one for each CPU of the node.
+CPUS = 4
 DNS_REFRESH = "2s"
 HEALTH_INTERVAL = "2s"
 
@@ -48,6 +50,7 @@ class GatewayValues:
     session_header: str
     idle_timeout: str
     retries: int
+    cpus: int = CPUS
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
     max_connections: int = MAX_CONNECTIONS

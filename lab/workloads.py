@@ -94,7 +94,7 @@ def _gateway(pod: PodView, address: str, folder: Path, node: NodeContext) -> Wor
     if rendered.argv[0] != "envoy":
         raise LabError(f"{pod.name}: a gateway runs `envoy`, this one {rendered.argv[0]!r}.")
     plan = ProcessPlan(
-        argv=(str(settings.envoy), *rendered.argv[1:], "--concurrency", "1"),
+        argv=(str(settings.envoy), *rendered.argv[1:]),
         env=rendered.env,
         config_maps=rendered.config_maps,
     )
