@@ -88,10 +88,8 @@ def _upstream(release: Release) -> tuple[str, int]:
     A house engine that no frontend can find is asked straight: the ring then
     keeps a session on one replica, which is all the cache routing that it gets.
     """
-    custom = release.engine.custom
-    if custom is None or release.engine.registers:
-        return "frontend", frontend.PORT
-    return "engines", custom.port
+    port = release.engine.direct_port
+    return ("frontend", frontend.PORT) if port is None else ("engines", port)
 
 
 def _address(text: str | None) -> Address | None:

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from fleet.errors import LabError
 from fleet.load import Fleet
-from fleet.memory import replica_memory
 from fleet.plan import Plan
 from infra.options import Layer, Options
 from infra.settings import Settings as StackSettings
 from infra.stacks import StackRunner, UpResult, run_together
 from lab.agent_settings import AgentSettings
 from lab.control_plane import DNS_PORT, ControlPlane
-from lab.engines import EngineShape, engine_shape, write_speed_table
+from lab.engines import mocked_engines, write_speed_table
+from lab.house_engine import house_engines
 from lab.network import RegionNetwork
 from lab.packing_check import Packing, check_region, merge
 from lab.parallel import for_each
@@ -38,6 +38,7 @@ from loadtest.settings import SETTINGS_FILE, LoadSettings, write_settings
 from verify.smoke import serves
 
 READY_TIMEOUT_S = 300.0
+STARTS = 3  # of one process, before it is given up
 SCHEDULE_TIMEOUT_S = 90.0
 LOAD_FOLDER = "load"
 POLL_S = 0.5  # listing all pods of two regions takes 30 ms of CPU
@@ -60,12 +61,6 @@ class LabSettings:
     def model_name(self) -> str:
         """Name under which the model is served, in the lab as in a cluster."""
         return self.fleet.model.repo
-
-    @property
-    def engine(self) -> EngineShape:
-        """The mocked engine of the fleet's release, scaled down."""
-        memory = replica_memory(self.fleet.model, self.fleet.hardware, self.fleet.release)
-        return engine_shape(self.fleet.release, memory, self.token_scale)
 
 
 class Lab:
@@ -170,6 +165,8 @@ class Lab:
         waiting: list[str] = []
 
         def ready() -> bool:
+            for region in self.regions:
+                region.require_staying(STARTS)
             pods = [pod for region in self.regions for pod in region.pods()]
             count = sum(pod.ready for pod in pods if pod.is_leader)
             waiting[:] = sorted(pod.name for pod in pods if not pod.ready)
@@ -260,13 +257,20 @@ class Lab:
             toolchain=self.settings.toolchain,
             launcher=self._launcher,
         )
+        racks = self.settings.plan.regions[index].racks
         return LabRegion(
             spec=spec,
+            roles={
+                name: role
+                for rack in racks
+                for name, role in zip(rack.replica_names, rack.roles, strict=True)
+            },
             hardware=fleet.hardware,
             namespace=fleet.spec.namespace,
             network=network,
             plane=plane,
             gateway_port=fleet.spec.gateway.port,
+            engine_port=fleet.release.engine.direct_port,
         )
 
     def _agent_settings(self, region: LabRegion) -> AgentSettings:
@@ -283,5 +287,7 @@ class Lab:
             model_dir=self.settings.model_dir,
             model_name=self.settings.model_name,
             speed_table=self._folder / "speed.npz",
-            engines={self.settings.fleet.release_id: self.settings.engine},
+            engines=mocked_engines(self.settings.fleet, self.settings.token_scale),
+            roles=dict(region.roles),
+            house_engines=house_engines(self.settings.fleet),
         )
