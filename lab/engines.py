@@ -30,6 +30,9 @@ DECODE_PER_SEQUENCE_MS = 0.48
 DECODE_PER_MILLION_TOKENS_MS = 3.0
 PREFILL_BASE_MS = 3.0
 MIN_BLOCKS = 64
+# From prefill to decode over the fabric memory of one NVL72 rack, per GPU (TensorRT-LLM,
+# examples/kimi_k3/disagg/README.md). Left alone, the mocker takes no time for it.
+KV_TRANSFER_GB_PER_S = 455
 # Where frontends look for engines that only prefill, and for all others.
 PREFILL_ENDPOINT = "prefill.generate"
 ENDPOINT = "backend.generate"
@@ -115,6 +118,7 @@ def mocker_argv(
     split = (
         *("--disaggregation-mode", shape.role),
         *("--kv-bytes-per-token", str(shape.kv_bytes_per_token)),
+        *("--kv-transfer-bandwidth", str(KV_TRANSFER_GB_PER_S)),
     )
     return (
         *(python, "-m", "dynamo.mocker"),

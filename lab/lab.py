@@ -10,7 +10,7 @@ import shlex
 import shutil
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from lab.house_engine import house_engines
 from lab.network import RegionNetwork
 from lab.packing_check import Packing, check_region, merge
 from lab.parallel import for_each
+from lab.pods import PodView
 from lab.processes import MARK, Launcher, Service, end_marked, lab_mark, process_environ
 from lab.region import LabRegion
 from lab.reservation import reserve_network
@@ -142,21 +143,28 @@ class Lab:
         )
 
     def wait_scheduled(self) -> Packing:
-        """Wait until every engine pod has a node or time is over; judge what is there."""
-        scheduled = self._all_scheduled
+        """Wait until every engine pod has a node or time is over; judge what is there.
+
+        What was complete is judged, and not a later look: a replica may be made anew meanwhile.
+        """
+        seen: list[tuple[PodView, ...]] = []
+
+        def scheduled() -> bool:
+            seen[:] = [region.pods() for region in self.regions]
+            return self._all_placed(pod for pods in seen for pod in pods)
+
         try:
             self._launcher.wait(
                 "pods scheduled", scheduled, timeout_s=SCHEDULE_TIMEOUT_S, every_s=POLL_S
             )
         except LabError:
             self._launcher.check()  # a dead process is an error, a pod without node a finding
-        return self.packing()
-
-    def packing(self) -> Packing:
-        """Compare the pods of all regions with the plan."""
+            self._require_staying()
         return merge(
-            check_region(plan, region.nodes(), region.pods())
-            for plan, region in zip(self.settings.plan.regions, self.regions, strict=True)
+            check_region(plan, region.nodes(), pods)
+            for plan, region, pods in zip(
+                self.settings.plan.regions, self.regions, seen, strict=True
+            )
         )
 
     def wait_serving(self, step: Step) -> None:
@@ -165,8 +173,7 @@ class Lab:
         waiting: list[str] = []
 
         def ready() -> bool:
-            for region in self.regions:
-                region.require_staying(STARTS)
+            self._require_staying()
             pods = [pod for region in self.regions for pod in region.pods()]
             count = sum(pod.ready for pod in pods if pod.is_leader)
             waiting[:] = sorted(pod.name for pod in pods if not pod.ready)
@@ -241,11 +248,13 @@ class Lab:
         self._launcher.stopping.set()
         end_marked(self.id)
 
-    def _all_scheduled(self) -> bool:
-        placed = [pod.node for region in self.regions for pod in region.pods() if pod.is_leader] + [
-            pod.node for region in self.regions for pod in region.pods() if pod.is_worker
-        ]
+    def _all_placed(self, pods: Iterable[PodView]) -> bool:
+        placed = [pod.node for pod in pods if pod.is_leader or pod.is_worker]
         return len(placed) == self.settings.plan.totals.nodes and None not in placed
+
+    def _require_staying(self) -> None:
+        for region in self.regions:
+            region.require_staying(STARTS)
 
     def _region(self, index: int, lab_number: int) -> LabRegion:
         fleet = self.settings.fleet
@@ -257,14 +266,9 @@ class Lab:
             toolchain=self.settings.toolchain,
             launcher=self._launcher,
         )
-        racks = self.settings.plan.regions[index].racks
         return LabRegion(
             spec=spec,
-            roles={
-                name: role
-                for rack in racks
-                for name, role in zip(rack.replica_names, rack.roles, strict=True)
-            },
+            roles=self.settings.plan.regions[index].roles,
             hardware=fleet.hardware,
             namespace=fleet.spec.namespace,
             network=network,

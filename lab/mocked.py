@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.release import Release
+from lab.engines import KV_TRANSFER_GB_PER_S
 
 _ENGINES = (
     (
@@ -24,8 +25,8 @@ _NOT_VLLM = (
     "tokens"
 )
 _TRANSFER = (
-    "Cache transfer: from prefill to decode nothing is sent; it takes the time of its MLA bytes at "
-    "the mocker's own bandwidth, without the KDA state"
+    "Cache transfer: from prefill to decode nothing is sent; it takes the time that its MLA bytes "
+    f"would take inside a rack at {KV_TRANSFER_GB_PER_S} GB/s, without the KDA state"
 )
 _HOUSE_ENGINE = (
     (

@@ -44,8 +44,7 @@ def region(shared: Here, request: pytest.FixtureRequest) -> Iterator[Region]:
 
 def roles(region: Region) -> dict[str, str]:
     """Name the job of each replica, as the plan has it."""
-    racks = region_plan(make_plan(region.fleet), region.name).racks
-    return {name: role for r in racks for name, role in zip(r.replica_names, r.roles, strict=True)}
+    return dict(region_plan(make_plan(region.fleet), region.name).roles)
 
 
 def workers(region: Region) -> dict[str, str]:
