@@ -42,6 +42,10 @@ def check_room(fleet: Fleet, plan: Plan, around: Surroundings, *, real_tokenizer
 
 def prepare(request: LabRequest, around: Surroundings, steps: Steps) -> Lab:
     """End what an earlier run left, and get the tools ready."""
+    release = request.fleet.release
+    if custom := release.engine.custom:
+        command = " ".join(custom.command)
+        around.progress.note(f"{release.name}: this machine runs its own command: {command}")
     with steps.step("tools") as step:
         ended = end_old_lab(around.work_dir)
         toolchain = ensure_tools(

@@ -46,6 +46,7 @@ def test_a_house_engine_is_rehearsed_to_a_verdict(here: Here, custom: dict[str, 
     assert ended.code == 0, ended.err + ended.out
     report = ended.report
     assert report["verdict"] == "go"
+    assert f"this machine runs its own command: {custom['command'][0]} " in ended.err
     assert report["load"]["errors"] == 0
     assert report["load"]["coverage"] == {"registered": 1.0, "served": 1.0}
     assert report["load"]["hit"]["reported_share"] == 1.0
