@@ -49,6 +49,8 @@ def up(
 ) -> None:
     """Bring the lab of FLEET_FILE up and leave it up.
 
+    The command of a house engine is really run, as you and without its image.
+
     \b
     Example:
         k3fleet lab up fleets/demo.yaml

@@ -75,7 +75,8 @@ def rehearse(
     """Launch FLEET_FILE on this machine, send traffic, and judge.
 
     Real are the control plane, Pulumi, the router, the gateway and the load; only GPUs and time
-    are mocked. Exit code 0 is go, 1 no-go, 2 could not be judged.
+    are mocked. Exit code 0 is go, 1 no-go, 2 could not be judged. The command of a house engine
+    is really run, as you and without its image.
 
     \b
     Example:

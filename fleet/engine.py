@@ -73,6 +73,11 @@ class Engine(FileModel):
         """Say whether it is a Dynamo worker, which frontends find."""
         return self.custom is None or self.custom.registers == "dynamo"
 
+    @property
+    def direct_port(self) -> int | None:
+        """Give the port at which the gateway asks it; None: requests come through frontends."""
+        return None if self.custom is None or self.registers else self.custom.port
+
 
 def _fields(text: str) -> list[str]:
     try:

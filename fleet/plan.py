@@ -43,6 +43,15 @@ class RegionPlan:
         """Replicas of all racks."""
         return sum(rack.replicas for rack in self.racks)
 
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The job of each replica, by name."""
+        return {
+            name: role
+            for rack in self.racks
+            for name, role in zip(rack.replica_names, rack.roles, strict=True)
+        }
+
     def with_role(self, role: Role) -> int:
         """Replicas of all racks that do one job."""
         return sum(rack.roles.count(role) for rack in self.racks)

@@ -20,6 +20,8 @@ MAX_CONNECTIONS = 50_000
 # What a frontend says before it took the request: not ready, or overloaded.
 RETRY_STATUSES = (503, 529)
 MAX_KEYS = 100_000  # that are counted at once; of more, the one not seen for longest starts anew
+# CPUs of a gateway, and so its threads: left alone Envoy starts one for each CPU of the node.
+CPUS = 4
 DNS_REFRESH = "2s"
 HEALTH_INTERVAL = "2s"
 
@@ -62,6 +64,7 @@ class GatewayValues:
     keys: GatewayKeys | None  # None: everybody may
     max_request_bytes: int | None
     requests_per_minute: int | None
+    cpus: int = CPUS
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
     max_connections: int = MAX_CONNECTIONS
@@ -117,10 +120,8 @@ def _upstream(release: Release) -> tuple[str, int]:
     A house engine that no frontend can find is asked straight: the ring then
     keeps a session on one replica, which is all the cache routing that it gets.
     """
-    custom = release.engine.custom
-    if custom is None or release.engine.registers:
-        return "frontend", frontend.PORT
-    return "engines", custom.port
+    port = release.engine.direct_port
+    return ("frontend", frontend.PORT) if port is None else ("engines", port)
 
 
 def _address(text: str | None) -> Address | None:

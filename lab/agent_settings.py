@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from fleet.release import Role
 from lab.engines import EngineShape
 from lab.events import EVENTS_FILE
 from lab.network import RegionNetwork
@@ -28,7 +29,9 @@ class AgentSettings(BaseModel):
     model_dir: Path
     model_name: str
     speed_table: Path
-    engines: dict[str, EngineShape]
+    engines: dict[str, dict[Role, EngineShape]]  # by release id
+    roles: dict[str, Role]  # by replica
+    house_engines: frozenset[str] = frozenset()  # ids of releases whose own command is run
 
     @property
     def network(self) -> RegionNetwork:

@@ -31,9 +31,10 @@ class LabRequest:
     tokenizer_dir: Path | None
 
 
-def check_room(fleet: Fleet, plan: Plan, work_dir: Path, *, real_tokenizer: bool) -> None:
+def check_room(fleet: Fleet, plan: Plan, around: Surroundings, *, real_tokenizer: bool) -> None:
     """Raise ConfigError when the lab, or this machine's memory or disk, is too small for it."""
-    require_rehearsable(fleet)
+    require_rehearsable(fleet, around.environ.get("PATH", ""))
+    work_dir = around.work_dir
     needs = lab_needs(fleet, plan, real_tokenizer=real_tokenizer)
     require_room(fleet, plan, needs, available_bytes=psutil.virtual_memory().available)
     require_disk(work_dir, needs, free_bytes=shutil.disk_usage(work_dir).free)
@@ -41,6 +42,10 @@ def check_room(fleet: Fleet, plan: Plan, work_dir: Path, *, real_tokenizer: bool
 
 def prepare(request: LabRequest, around: Surroundings, steps: Steps) -> Lab:
     """End what an earlier run left, and get the tools ready."""
+    release = request.fleet.release
+    if custom := release.engine.custom:
+        command = " ".join(custom.command)
+        around.progress.note(f"{release.name}: this machine runs its own command: {command}")
     with steps.step("tools") as step:
         ended = end_old_lab(around.work_dir)
         toolchain = ensure_tools(

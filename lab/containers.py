@@ -25,31 +25,57 @@ class ProcessPlan:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     config_maps: Mapping[str, Path] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()  # what stands for empty volumes
 
 
-def process_plan(pod: PodView, address: str, folder: Path) -> ProcessPlan:
-    """Resolve a pod's main container: `address` is what its POD_IP becomes in the lab."""
-    env = container_env(pod, address)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a pod runs on this machine."""
+
+    address: str  # what its POD_IP becomes
+    folder: Path
+    volumes: Mapping[str, Path] = field(default_factory=dict)  # those that lie elsewhere
+    env: Mapping[str, str] = field(default_factory=dict)  # takes the place of what is rendered
+
+
+def process_plan(pod: PodView, place: Place) -> ProcessPlan:
+    """Resolve a pod's main container."""
+    env = container_env(pod, place)
     words = [*pod.container.get("command", ()), *pod.container.get("args", ())]
     if not words:
         raise LabError(
             f"{pod.name}: its container has neither command nor args, and the lab pulls no images. "
             "Give the command in the manifest."
         )
-    mounts = _mounts(pod, folder)
+    mounts = {
+        mount["mountPath"].rstrip("/"): _volume_folder(place, mount["name"])
+        for mount in pod.container.get("volumeMounts", ())
+    }
     argv = tuple(_on_this_machine(expand(str(word), env), mounts) for word in words)
-    return ProcessPlan(argv=argv, env=env, config_maps=_config_maps(pod, folder))
+    volumes: list[Mapping[str, Any]] = pod.spec.get("volumes", [])
+    return ProcessPlan(
+        argv=argv,
+        env=env,
+        config_maps={
+            volume["configMap"]["name"]: _volume_folder(place, volume["name"])
+            for volume in volumes
+            if "configMap" in volume
+        },
+        folders=tuple(_volume_folder(place, v["name"]) for v in volumes if "emptyDir" in v),
+    )
 
 
-def container_env(pod: PodView, address: str) -> dict[str, str]:
+def container_env(pod: PodView, place: Place) -> dict[str, str]:
     """Resolve the environment as a kubelet does: in order, each value may name earlier ones."""
     env: dict[str, str] = {}
     for entry in pod.container.get("env", ()):
         source = entry.get("valueFrom")
-        if source is None:
+        if entry["name"] in place.env:
+            env[entry["name"]] = place.env[entry["name"]]
+        elif source is None:
             env[entry["name"]] = expand(entry.get("value", ""), env)
         elif "fieldRef" in source:
-            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address)
+            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"], place.address)
         # Secrets and config maps as variables: nothing that the lab runs needs one.
     return env
 
@@ -83,28 +109,16 @@ def _field(pod: PodView, path: str, address: str) -> str:
     raise LabError(f"{pod.name}: fieldRef {path}: not known in the lab. Use a plain value.")
 
 
-def _volume_folder(folder: Path, volume: str) -> Path:
-    return folder / "volumes" / volume
-
-
-def _mounts(pod: PodView, folder: Path) -> dict[str, Path]:
-    return {
-        mount["mountPath"].rstrip("/"): _volume_folder(folder, mount["name"])
-        for mount in pod.container.get("volumeMounts", ())
-    }
-
-
-def _config_maps(pod: PodView, folder: Path) -> dict[str, Path]:
-    volumes: list[Mapping[str, Any]] = pod.spec.get("volumes", [])
-    return {
-        volume["configMap"]["name"]: _volume_folder(folder, volume["name"])
-        for volume in volumes
-        if "configMap" in volume
-    }
+def _volume_folder(place: Place, volume: str) -> Path:
+    return place.volumes.get(volume, place.folder / "volumes" / volume)
 
 
 def _on_this_machine(word: str, mounts: Mapping[str, Path]) -> str:
+    """Rewrite a path below a mount, alone or as the value of a flag."""
+    flag, equals, value = word.partition("=")
+    if not equals or word.startswith("/"):
+        flag, equals, value = "", "", word
     for mount_path, path in mounts.items():
-        if word == mount_path or word.startswith(mount_path + "/"):
-            return str(path) + word[len(mount_path) :]
+        if value == mount_path or value.startswith(mount_path + "/"):
+            return f"{flag}{equals}{path}{value[len(mount_path) :]}"
     return word

@@ -1,9 +1,12 @@
 """Mock an engine: one `dynamo.mocker` per replica, with the shape of the release it stands for.
 
-Mocked are the GPUs and their time only. What the mocker gets from the release: block size,
-number of cache blocks (from K3's memory model), batch limits; what it gets from a calibration:
-prefill and decode speed. All token counts are divided by the rehearsal's scale, so that a
-scaled-down session fills the same share of the cache as a real one.
+Mocked are the GPUs and their time only. What the mocker gets from the release: its job, block
+size, number of cache blocks (from K3's memory model), batch limits; what it gets from a
+calibration: prefill and decode speed. All token counts are divided by the rehearsal's scale, so
+that a scaled-down session fills the same share of the cache as a real one.
+
+The mocker schedules as vLLM does, whatever the engine is: Dynamo 1.6.1 also has `--engine-type
+sglang`, but that one reports no cached tokens, and they are what a rehearsal is judged by.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from fleet.memory import ReplicaMemory
-from fleet.release import Release
+from fleet.hardware import Hardware
+from fleet.load import Fleet
+from fleet.memory import replica_memory
+from fleet.model import Model
+from fleet.release import Release, Role, release_for
 
 # Fitted by hand to InferenceX #3079 (K3, GB300, TP8 x DCP8, concurrency 48), checked at
 # concurrency 70: TTFT within 4 %, TPOT 20 % low, output 7 % low. Good for shape and order.
@@ -24,6 +30,12 @@ DECODE_PER_SEQUENCE_MS = 0.48
 DECODE_PER_MILLION_TOKENS_MS = 3.0
 PREFILL_BASE_MS = 3.0
 MIN_BLOCKS = 64
+# From prefill to decode over the fabric memory of one NVL72 rack, per GPU (TensorRT-LLM,
+# examples/kimi_k3/disagg/README.md). Left alone, the mocker takes no time for it.
+KV_TRANSFER_GB_PER_S = 455
+# Where frontends look for engines that only prefill, and for all others.
+PREFILL_ENDPOINT = "prefill.generate"
+ENDPOINT = "backend.generate"
 
 
 class EngineShape(BaseModel):
@@ -31,20 +43,46 @@ class EngineShape(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    role: Role
     blocks: int
     block_size: int
     max_num_seqs: int
     max_batched_tokens: int
+    kv_bytes_per_token: int  # of one scaled token, so that a cache takes its real time to send
+
+    @property
+    def endpoint(self) -> str:
+        """The Dynamo component and endpoint where frontends look for this job."""
+        return PREFILL_ENDPOINT if self.role == "prefill" else ENDPOINT
 
 
-def engine_shape(release: Release, memory: ReplicaMemory, token_scale: int) -> EngineShape:
-    """Derive the mocked engine of a release, scaled down by `token_scale`."""
+def engine_shape(
+    model: Model, hardware: Hardware, release: Release, role: Role, token_scale: int
+) -> EngineShape:
+    """Derive the mocked engine of one job of a release, scaled down by `token_scale`."""
+    memory = replica_memory(model, hardware, release, role)
+    release = release_for(release, role)
     return EngineShape(
+        role=role,
         blocks=max(MIN_BLOCKS, memory.kv_tokens // (release.block_size * token_scale)),
         block_size=release.block_size,
         max_num_seqs=release.max_num_seqs,
         max_batched_tokens=max(release.block_size, release.max_batched_tokens // token_scale),
+        kv_bytes_per_token=model.kv_bytes_per_token(release.kv_dtype) * token_scale,
     )
+
+
+def mocked_engines(fleet: Fleet, token_scale: int) -> dict[str, dict[Role, EngineShape]]:
+    """Derive the engines of a fleet by release id and job; a house engine is not mocked."""
+    release = fleet.release
+    if release.engine.custom is not None:
+        return {}
+    return {
+        fleet.release_id: {
+            role: engine_shape(fleet.model, fleet.hardware, release, role, token_scale)
+            for role in release.roles
+        }
+    }
 
 
 def write_speed_table(path: Path, token_scale: int) -> None:
@@ -77,6 +115,11 @@ def mocker_argv(
     shape: EngineShape, *, python: str, model_dir: Path, model_name: str, speed_table: Path
 ) -> tuple[str, ...]:
     """Build the command of one mocked replica; its identity comes by environment."""
+    split = (
+        *("--disaggregation-mode", shape.role),
+        *("--kv-bytes-per-token", str(shape.kv_bytes_per_token)),
+        *("--kv-transfer-bandwidth", str(KV_TRANSFER_GB_PER_S)),
+    )
     return (
         *(python, "-m", "dynamo.mocker"),
         *("--model-path", str(model_dir), "--model-name", model_name),
@@ -87,4 +130,5 @@ def mocker_argv(
         *("--max-num-batched-tokens", str(shape.max_batched_tokens)),
         *("--planner-profile-data", str(speed_table)),
         *("--discovery-backend", "kubernetes"),
+        *(() if shape.role == "aggregated" else split),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from lab.pods import REPLICA_LABEL, PodView
 
 EVENTS_FILE = "events.jsonl"
+PROCESS_ENDED = "process ended"  # how the detail of such a loss begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,17 @@ def read_events(path: Path) -> tuple[Event, ...]:
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
     return tuple(Event(**json.loads(line)) for line in whole.splitlines())
+
+
+def often_ended(events: tuple[Event, ...], limit: int) -> Event | None:
+    """Return the last end of a process that ended by itself so often, if there is one."""
+    ends: Counter[str] = Counter()
+    for event in events:
+        if event.what == "lost" and event.detail.startswith(PROCESS_ENDED):
+            ends[event.pod] += 1
+            if ends[event.pod] >= limit:
+                return event
+    return None
 
 
 def outages(events: tuple[Event, ...]) -> tuple[Event, ...]:

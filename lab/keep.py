@@ -22,7 +22,7 @@ def keep_lab(fleet: Fleet, options: RehearsalOptions, around: Surroundings) -> L
     plan = make_plan(fleet)
     with claim(around.work_dir), interruptible():
         real_tokenizer = options.tokenizer_dir is not None
-        check_room(fleet, plan, around.work_dir, real_tokenizer=real_tokenizer)
+        check_room(fleet, plan, around, real_tokenizer=real_tokenizer)
         request = LabRequest(
             fleet=fleet,
             plan=plan,

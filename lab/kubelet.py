@@ -1,7 +1,8 @@
 """The process kubelet: a real process for each pod that the scheduler placed.
 
 A frontend pod runs its rendered command, a gateway pod runs Envoy with the rendered file, and a
-replica whose two pods run becomes one `dynamo.mocker` with the leader's identity. Killing a pod
+replica whose two pods run becomes one `dynamo.mocker` with the leader's identity, unless its engine
+is a house engine: then both pods run the command of its release. Killing a pod
 ends its process; a process that dies makes its pod unready, so the router drops it, as in a
 cluster. Readiness is stricter than the manifest's probe: a frontend or gateway must list the
 model and answer one chat.
@@ -24,6 +25,8 @@ from lightkube.resources.core_v1 import ConfigMap, Pod
 from lightkube.types import PatchType
 
 from fleet.errors import FleetError
+from lab.containers import Place, ProcessPlan
+from lab.events import PROCESS_ENDED
 from lab.log import log
 from lab.network import shown_address
 from lab.node_context import NodeContext
@@ -107,57 +110,63 @@ class PodRunner(threading.Thread):
 
     def _run(self) -> None:
         self._report(ready=False)
-        workload = workload_of(self.pod, self._address, self._folder, self._node)
+        place = Place(address=self._address, folder=self._folder)
+        workload = workload_of(self.pod, place, self._node)
         if workload is None:  # the second pod of a replica: no process of its own
             self._report(ready=True)
             self._wait_for(lambda: False)
             return
-        self._wait_for(workload.startable)
-        self._mount(workload)
+        self._wait_for(workload.may_start)
+        if self._ending:
+            return
+        plan = workload.plan()
+        self._mount(plan)
         for attempt in itertools.count():
             if self._ending:
                 return
-            self._live(workload)
+            self._live(workload, plan)
             if self._ending:
                 return
             self._reported.restarts += 1
             self._report(ready=False, message="the process ended")
             self.deleted.wait(RESTART_PAUSES_S[min(attempt, len(RESTART_PAUSES_S) - 1)])
 
-    def _live(self, workload: Workload) -> None:
+    def _live(self, workload: Workload, plan: ProcessPlan) -> None:
         """Start the process and probe it until it ends or the pod is to go."""
         name = f"{self._node.settings.region}-{self.pod.name}"
-        service = self._node.launcher.start(
-            name, workload.plan.argv, env=workload.plan.env, cwd=self._folder
-        )
+        service = self._node.launcher.start(name, plan.argv, env=plan.env, cwd=self._folder)
         self._service = service
         ready = workload.new_probe()
         failures = 0
-        while service.running and workload.startable() and not self._ending:
+        while service.running and workload.may_run() and not self._ending:
             failures = 0 if ready() else failures + 1
             if failures == 0 or failures >= self.pod.failure_threshold:
                 self._tell(ready=failures == 0)
             pause = PROBE_PERIOD_S if self._reported.ready else POLL_S
             self._wait_for(lambda: not service.running, timeout_s=pause)
         if not self._ending:
+            by_itself = not service.running
             code = service.stop(grace_s=0.0)
-            self._node.events.add(self.pod, "lost", f"process ended with code {code}")
+            why = f"{PROCESS_ENDED} with code {code}" if by_itself else "its other pod is gone"
+            self._node.events.add(self.pod, "lost", why)
 
     def _tell(self, *, ready: bool) -> None:
         """Report readiness, and record when it comes or goes."""
-        if ready and not self._reported.ready:
+        if ready and not self._reported.ready and not self.pod.is_worker:
+            # Of a replica: the second pod has no probe, and serves nobody.
             self._node.events.add(self.pod, "ready")
         elif not ready and self._reported.ready:
             self._node.events.add(self.pod, "lost", "does not answer its probe")
         self._report(ready=ready)
 
-    def _mount(self, workload: Workload) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for name, folder in workload.plan.config_maps.items():
+    def _mount(self, plan: ProcessPlan) -> None:
+        for folder in (self._folder, *plan.folders):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, folder in plan.config_maps.items():
             config = self._node.client.get(ConfigMap, name, namespace=self.pod.namespace)
             folder.mkdir(parents=True, exist_ok=True)
             for key, text in (config.data or {}).items():
-                (folder / key).write_text(text)
+                (folder / key).write_bytes(text.encode())
 
     def _wait_for(self, condition: Callable[[], bool], timeout_s: float = float("inf")) -> None:
         deadline = time.monotonic() + timeout_s

@@ -10,24 +10,25 @@ import shlex
 import shutil
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from fleet.errors import LabError
 from fleet.load import Fleet
-from fleet.memory import replica_memory
 from fleet.plan import Plan
 from infra.options import Layer, Options
 from infra.settings import Settings as StackSettings
 from infra.stacks import StackRunner, UpResult, run_together
 from lab.agent_settings import AgentSettings
 from lab.control_plane import DNS_PORT, ControlPlane
-from lab.engines import EngineShape, engine_shape, write_speed_table
+from lab.engines import mocked_engines, write_speed_table
+from lab.house_engine import house_engines
 from lab.network import RegionNetwork
 from lab.packing_check import Packing, check_region, merge
 from lab.parallel import for_each
+from lab.pods import PodView
 from lab.processes import MARK, Launcher, Service, end_marked, lab_mark, process_environ
 from lab.region import LabRegion
 from lab.reservation import reserve_network
@@ -38,6 +39,7 @@ from loadtest.settings import SETTINGS_FILE, LoadSettings, write_settings
 from verify.smoke import serves
 
 READY_TIMEOUT_S = 300.0
+STARTS = 3  # of one process, before it is given up
 SCHEDULE_TIMEOUT_S = 90.0
 LOAD_FOLDER = "load"
 POLL_S = 0.5  # listing all pods of two regions takes 30 ms of CPU
@@ -60,12 +62,6 @@ class LabSettings:
     def model_name(self) -> str:
         """Name under which the model is served, in the lab as in a cluster."""
         return self.fleet.model.repo
-
-    @property
-    def engine(self) -> EngineShape:
-        """The mocked engine of the fleet's release, scaled down."""
-        memory = replica_memory(self.fleet.model, self.fleet.hardware, self.fleet.release)
-        return engine_shape(self.fleet.release, memory, self.token_scale)
 
 
 class Lab:
@@ -147,21 +143,28 @@ class Lab:
         )
 
     def wait_scheduled(self) -> Packing:
-        """Wait until every engine pod has a node or time is over; judge what is there."""
-        scheduled = self._all_scheduled
+        """Wait until every engine pod has a node or time is over; judge what is there.
+
+        What was complete is judged, and not a later look: a replica may be made anew meanwhile.
+        """
+        seen: list[tuple[PodView, ...]] = []
+
+        def scheduled() -> bool:
+            seen[:] = [region.pods() for region in self.regions]
+            return self._all_placed(pod for pods in seen for pod in pods)
+
         try:
             self._launcher.wait(
                 "pods scheduled", scheduled, timeout_s=SCHEDULE_TIMEOUT_S, every_s=POLL_S
             )
         except LabError:
             self._launcher.check()  # a dead process is an error, a pod without node a finding
-        return self.packing()
-
-    def packing(self) -> Packing:
-        """Compare the pods of all regions with the plan."""
+            self._require_staying()
         return merge(
-            check_region(plan, region.nodes(), region.pods())
-            for plan, region in zip(self.settings.plan.regions, self.regions, strict=True)
+            check_region(plan, region.nodes(), pods)
+            for plan, region, pods in zip(
+                self.settings.plan.regions, self.regions, seen, strict=True
+            )
         )
 
     def wait_serving(self, step: Step) -> None:
@@ -170,6 +173,7 @@ class Lab:
         waiting: list[str] = []
 
         def ready() -> bool:
+            self._require_staying()
             pods = [pod for region in self.regions for pod in region.pods()]
             count = sum(pod.ready for pod in pods if pod.is_leader)
             waiting[:] = sorted(pod.name for pod in pods if not pod.ready)
@@ -244,11 +248,13 @@ class Lab:
         self._launcher.stopping.set()
         end_marked(self.id)
 
-    def _all_scheduled(self) -> bool:
-        placed = [pod.node for region in self.regions for pod in region.pods() if pod.is_leader] + [
-            pod.node for region in self.regions for pod in region.pods() if pod.is_worker
-        ]
+    def _all_placed(self, pods: Iterable[PodView]) -> bool:
+        placed = [pod.node for pod in pods if pod.is_leader or pod.is_worker]
         return len(placed) == self.settings.plan.totals.nodes and None not in placed
+
+    def _require_staying(self) -> None:
+        for region in self.regions:
+            region.require_staying(STARTS)
 
     def _region(self, index: int, lab_number: int) -> LabRegion:
         fleet = self.settings.fleet
@@ -262,11 +268,13 @@ class Lab:
         )
         return LabRegion(
             spec=spec,
+            roles=self.settings.plan.regions[index].roles,
             hardware=fleet.hardware,
             namespace=fleet.spec.namespace,
             network=network,
             plane=plane,
             gateway_port=fleet.spec.gateway.port,
+            engine_port=fleet.release.engine.direct_port,
         )
 
     def _agent_settings(self, region: LabRegion) -> AgentSettings:
@@ -283,5 +291,7 @@ class Lab:
             model_dir=self.settings.model_dir,
             model_name=self.settings.model_name,
             speed_table=self._folder / "speed.npz",
-            engines={self.settings.fleet.release_id: self.settings.engine},
+            engines=mocked_engines(self.settings.fleet, self.settings.token_scale),
+            roles=dict(region.roles),
+            house_engines=house_engines(self.settings.fleet),
         )

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
+from lab.house_engine import require_runnable
 
 
-def require_rehearsable(fleet: Fleet) -> None:
-    """Raise ConfigError for what the lab has no stand-in for: better refused than half tried."""
-    where, release = fleet.path, fleet.release
+def require_rehearsable(fleet: Fleet, path: str) -> None:
+    """Raise ConfigError for what the lab cannot run: better refused than half tried.
+
+    `path` is where programs are looked for.
+    """
     if fleet.spec.backend == "dgd":
         raise ConfigError(
-            f"{where}: backend: dgd needs Dynamo's operator, which the lab does not have. "
+            f"{fleet.path}: backend: dgd needs Dynamo's operator, which the lab does not have. "
             "Rehearse a copy with backend: lws: router, gateway and traffic are the same."
         )
-    if release.disaggregation is not None:
-        raise ConfigError(
-            f"{where}: release {release.name} splits prefill and decode, and the lab's mocked "
-            "engines do both. Rehearse an aggregated release."
-        )
-    if release.engine.kind == "custom":
-        raise ConfigError(
-            f"{where}: release {release.name} has a house engine, which the lab cannot mock. "
-            "Rehearse a release of vllm or sglang."
-        )
+    if fleet.release.engine.custom is not None:
+        require_runnable(fleet, path)

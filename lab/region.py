@@ -19,19 +19,21 @@ from lightkube.resources.core_v1 import Node, Pod
 
 from fleet.errors import LabError
 from fleet.hardware import Hardware
+from fleet.release import Role
 from fleet.spec import RegionSpec
 from infra.render import CRDS
 from lab import control_plane as plane_module
 from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
 from lab.control_plane import ControlPlane
-from lab.events import EVENTS_FILE
-from lab.network import RegionNetwork
+from lab.events import EVENTS_FILE, often_ended, read_events
+from lab.network import RegionNetwork, loopback_address
 from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
 from lab.packing_check import NodeView
 from lab.pods import REPLICA_LABEL, PodView, view
 from lab.ports import require_free_port
-from verify.smoke import worker_answers
+from lab.processes import log_tail
+from verify.smoke import serves, worker_answers
 
 CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
 NODES_TIMEOUT_S = 60.0
@@ -49,11 +51,13 @@ class LabRegion:
     """One region while the lab runs."""
 
     spec: RegionSpec
+    roles: Mapping[str, Role]  # by replica
     hardware: Hardware
     namespace: str
     network: RegionNetwork
     plane: ControlPlane
     gateway_port: int
+    engine_port: int | None  # where the gateway asks engines, when there are no frontends
 
     @property
     def name(self) -> str:
@@ -64,6 +68,14 @@ class LabRegion:
     def gateway_url(self) -> str:
         """Where the region's gateway is reached."""
         return f"http://{self.network.gateway}:{self.gateway_port}"
+
+    def require_staying(self, starts: int) -> None:
+        """Raise LabError when a pod's process has ended by itself so often."""
+        if event := often_ended(read_events(self.events_file), starts):
+            log = self.plane.folder / "logs" / f"{self.name}-{event.pod}.log"
+            raise LabError(
+                f"{event.pod}: started {starts} times, {event.detail}. See {log}.\n{log_tail(log)}"
+            )
 
     @property
     def events_file(self) -> Path:
@@ -138,12 +150,13 @@ class LabRegion:
             return tuple(view(pod) for pod in self.client.list(Pod, namespace=self.namespace))
 
     def registered(self) -> Mapping[str, str]:
-        """Map the router's worker ids to replicas, for leaders that are registered and ready."""
-        replicas = {
-            pod.name: pod.labels[REPLICA_LABEL]
-            for pod in self.pods()
-            if pod.is_leader and pod.ready and REPLICA_LABEL in pod.labels
-        }
+        """Map the router's worker ids to replicas, for leaders that are registered and ready.
+
+        Without a router those count whose address the gateway is given, by the pod's name.
+        """
+        replicas = {name: pod.labels[REPLICA_LABEL] for name, pod in self._leaders().items()}
+        if self.engine_port is not None:
+            return replicas
         with self._api():
             metadata = [plain(item) for item in self.client.list(DynamoWorkerMetadata)]
         found: dict[str, str] = {}
@@ -153,9 +166,39 @@ class LabRegion:
                 found.update(dict.fromkeys(worker_ids(item["spec"]["data"]), replica))
         return found
 
-    def answers(self, worker: str, model: str) -> bool:
-        """Ask one replica for a chat, past the router's choice."""
-        return worker_answers(self.gateway_url, model, worker)
+    def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
+        """Ask each replica but some for a chat, past the router's choice; name those that answer.
+
+        One that only prefills needs one that decodes, and the reverse.
+        """
+        if self.engine_port is not None:
+            return self._answering_directly(self.engine_port, model)
+        workers = self.registered()
+        partners = {self.roles[name]: worker for worker, name in workers.items()}
+        found = set()
+        for worker, name in workers.items():
+            if name in beside:
+                continue
+            pair = {**partners, self.roles[name]: worker}
+            decode = pair.get("decode", worker)
+            if worker_answers(self.gateway_url, model, decode, pair.get("prefill")):
+                found.add(name)
+        return frozenset(found)
+
+    def _answering_directly(self, port: int, model: str) -> frozenset[str]:
+        return frozenset(
+            pod.labels[REPLICA_LABEL]
+            for pod in self._leaders().values()
+            if pod.address and serves(f"http://{loopback_address(pod.address)}:{port}", model)
+        )
+
+    def _leaders(self) -> dict[str, PodView]:
+        """Return the leaders that are ready, by name."""
+        return {
+            pod.name: pod
+            for pod in self.pods()
+            if pod.is_leader and pod.ready and REPLICA_LABEL in pod.labels
+        }
 
     @contextmanager
     def _api(self) -> Iterator[None]:

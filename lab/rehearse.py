@@ -30,6 +30,7 @@ from lab.work_folder import claim
 from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, judge, load_gates
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, read_generator, read_records
 from loadtest.summary import RunContext, Summary, summarise
+from verify.smoke import reports_cached
 
 AFTER_PACKING = ("engines", "traffic", "judge")
 REPORT = "report.html"
@@ -72,7 +73,7 @@ def _rehearse(
     options: RehearsalOptions,
     around: Surroundings,
 ) -> Rehearsal:
-    check_room(fleet, plan, around.work_dir, real_tokenizer=options.tokenizer_dir is not None)
+    check_room(fleet, plan, around, real_tokenizer=options.tokenizer_dir is not None)
     started_at = around.now()
     run = _Run(
         fleet=fleet,
@@ -128,6 +129,7 @@ def _all_steps(run: _Run) -> LabState | None:
 
 def _serve_and_judge(run: _Run, lab: Lab) -> None:
     wait_serving(lab, run.steps)
+    _warn_of_hidden_cache(run, lab)
     run.workers |= _workers(lab)
     settings = load_settings(run.options, lab, run.folder)
     with run.steps.step("traffic") as step:
@@ -137,6 +139,18 @@ def _serve_and_judge(run: _Run, lab: Lab) -> None:
         run.findings.summary, run.findings.judgement = summary, judgement
         failed = ", ".join(gate.id for gate in judgement.gates if gate.status == "fail")
         step.detail = f"{judgement.verdict}: {failed}" if failed else judgement.verdict
+
+
+def _warn_of_hidden_cache(run: _Run, lab: Lab) -> None:
+    """Say before the traffic that gates will have nothing to measure: engines differ here."""
+    model = lab.settings.model_name
+    hidden = [name for name, url in lab.targets.items() if not reports_cached(url, model)]
+    gates = [gate.id for gate in run.gates if gate.metric.startswith("hit.")]
+    if hidden and gates:
+        run.around.progress.note(
+            f"{', '.join(hidden)}: answers have no usage.prompt_tokens_details.cached_tokens, so "
+            f"{', '.join(gates)} cannot be judged. Let the engine report it, or use --gates."
+        )
 
 
 def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
@@ -149,12 +163,14 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
     registered = _workers(lab)
     workers = run.workers | registered
     records = tuple(read_records(run.folder / REQUESTS_FILE))
-    busy = {workers[record.worker] for record in records if record.worker in workers}
+    seen = {id_ for record in records for id_ in (record.worker, record.prefill_worker)}
+    busy = {name for id_, name in workers.items() if id_ in seen}
     context = RunContext(
         block_size=lab.settings.fleet.release.block_size,
         replicas={region.name: _replica_names(region) for region in run.plan.regions},
         worker_names=workers,
         registered=frozenset(registered.values()),
+        roles={name: role for region in lab.regions for name, role in region.roles.items()},
         answered=_ask_idle(lab, busy),
     )
     summary = summarise(records, generator, context)
@@ -166,8 +182,7 @@ def _ask_idle(lab: Lab, busy: set[str]) -> frozenset[str]:
     return frozenset(
         name
         for region in lab.regions
-        for worker, name in region.registered().items()
-        if name not in busy and region.answers(worker, lab.settings.model_name)
+        for name in region.answering(lab.settings.model_name, beside=busy)
     )
 
 

@@ -13,6 +13,7 @@ import psutil
 from fleet.load import Fleet
 from fleet.plan import Plan, plan_json
 from lab.events import Event
+from lab.mocked import mocked
 from lab.packing_check import Packing
 from lab.rehearsal import RehearsalOptions
 from lab.steps import StepResult
@@ -21,29 +22,6 @@ from loadtest.gates import Judgement
 from loadtest.summary import Summary, summary_json
 
 GIB = 1024**3
-
-MOCKED = (
-    (
-        "GPUs: each replica is one dynamo.mocker process with the release's block size and cache "
-        "blocks; no tensor is computed and the answers are random tokens"
-    ),
-    (
-        "Time: prefill and decode speed come from a table fitted to a published GB300 run, "
-        "not from hardware; good for shape and order, not for promises"
-    ),
-    (
-        "KDA state snapshots: the mocker has one pool of token blocks, so state eviction is not "
-        "rehearsed"
-    ),
-    "Machines: nodes are KWOK objects; NVLink, IMEX and DRA claims are left out",
-    (
-        "LeaderWorkerSet controller: a small double for replicas 1, size 2; the StatefulSets it "
-        "makes are real"
-    ),
-    "Kubelet and cluster DNS: a process kubelet on loopback addresses starts one process per pod",
-    "Pulumi's Python language host: a small one of ours; engine and provider are real",
-    "Weights: nothing is loaded",
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +62,7 @@ def build_report(
         "command": list(command),
         "steps": [asdict(step) for step in findings.steps],
         "real": _real(findings.toolchain),
-        "mocked": list(MOCKED),
+        "mocked": list(mocked(fleet.release)),
         "plan": plan_json(plan),
         "packing": _packing(findings.packing),
         "release": {

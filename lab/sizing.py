@@ -44,19 +44,22 @@ def lab_needs(fleet: Fleet, plan: Plan, *, real_tokenizer: bool) -> Needs:
     """Estimate memory and processes of a fleet's lab."""
     regions = len(plan.regions)
     replicas = plan.totals.replicas
-    frontends = regions * fleet.spec.frontends.replicas
+    has_frontends = fleet.release.engine.registers
+    frontends = regions * fleet.spec.frontends.replicas if has_frontends else 0
     gateways = regions * fleet.spec.gateway.replicas
     frontend_bytes = FRONTEND_REAL_TOKENIZER_BYTES if real_tokenizer else FRONTEND_BYTES
+    # A mocker stands for all pods of a replica. What a house engine needs nobody knows: as much.
+    per_replica = 1 if fleet.release.engine.custom is None else fleet.release.nodes
     nodes = sum(rack.nodes for region in plan.regions for rack in region.racks)
     memory = (
         regions * (CONTROL_PLANE_BYTES + AGENT_BYTES + PULUMI_BYTES)
-        + replicas * REPLICA_BYTES
+        + replicas * per_replica * REPLICA_BYTES
         + frontends * frontend_bytes
         + gateways * GATEWAY_BYTES
         + nodes * NODE_BYTES
         + GENERATOR_BYTES
     )
-    processes = regions * 6 + replicas + frontends + gateways
+    processes = regions * 6 + replicas * per_replica + frontends + gateways
     disk = regions * REGION_DISK_BYTES + replicas * REPLICA_DISK_BYTES + REPORT_DISK_BYTES
     return Needs(memory_bytes=memory, disk_bytes=disk, processes=processes)
 

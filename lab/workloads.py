@@ -4,106 +4,135 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from fleet.errors import LabError
-from lab.containers import ProcessPlan, container_env, process_plan
+from lab.containers import Place, ProcessPlan, container_env, process_plan
 from lab.engines import mocker_argv
+from lab.house_engine import house_plan, may_join
 from lab.node_context import NodeContext
-from lab.pods import PodView
+from lab.pods import REPLICA_LABEL, PodView
 from verify.smoke import http_ok, listed_models, serves
 
 COMPONENT_LABEL = "app.kubernetes.io/name"
 RELEASE_LABEL = "k3fleet.io/release"
 
-ENDPOINT_COMPONENT = "backend.generate"  # the Dynamo component and endpoint all engines share
+Condition = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A process to run for a pod; `startable` false later means it has to stop again.
+    """A process to run for a pod; when `may_run` fails it has to stop.
 
-    `new_probe` makes the readiness check of one start: what an earlier process answered does not
-    count for the next.
+    `plan` is asked for once it may start. `new_probe` makes the readiness check of one start: what
+    an earlier process answered does not count for the next.
     """
 
-    plan: ProcessPlan
-    startable: Callable[[], bool]
-    new_probe: Callable[[], Callable[[], bool]]
+    plan: Callable[[], ProcessPlan]
+    may_start: Condition
+    may_run: Condition
+    new_probe: Callable[[], Condition]
 
 
-def workload_of(pod: PodView, address: str, folder: Path, node: NodeContext) -> Workload | None:
-    """Return a pod's process, or nothing for the second pod of a replica."""
-    if pod.is_worker:
-        return None
-    if pod.is_leader:
-        return _engine(pod, address, node)
+def workload_of(pod: PodView, place: Place, node: NodeContext) -> Workload | None:
+    """Return a pod's process, or nothing for the second pod of a mocked replica."""
     component = pod.labels.get(COMPONENT_LABEL)
+    if pod.is_leader or pod.is_worker:
+        if pod.labels.get(RELEASE_LABEL, "") in node.settings.house_engines:
+            return _house_engine(pod, place, node)
+        return None if pod.is_worker else _engine(pod, place, node)
     if component == "frontend":
-        return _frontend(pod, address, folder, node)
+        return _frontend(pod, place, node)
     if component == "gateway":
-        return _gateway(pod, address, folder, node)
+        return _gateway(pod, place, node)
     raise LabError(
         f"{pod.name}: component {component!r} is none that the lab can run "
         "(engine, frontend, gateway). Leave it out of the rehearsal."
     )
 
 
-def _engine(pod: PodView, address: str, node: NodeContext) -> Workload:
+def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
     settings = node.settings
     release = pod.labels.get(RELEASE_LABEL, "")
     if release not in settings.engines:
         raise LabError(f"{pod.name}: release {release!r} is not known to this lab. Start it anew.")
-    env = container_env(pod, address)
+    env = container_env(pod, place)
+    shape = settings.engines[release][settings.roles[pod.labels[REPLICA_LABEL]]]
     argv = mocker_argv(
-        settings.engines[release],
+        shape,
         python=str(settings.python),
         model_dir=settings.model_dir,
         model_name=settings.model_name,
         speed_table=settings.speed_table,
     )
-    endpoint = f"dyn://{env['DYN_NAMESPACE']}.{ENDPOINT_COMPONENT}"
+    endpoint = f"dyn://{env['DYN_NAMESPACE']}.{shape.endpoint}"
     plan = ProcessPlan(argv=(*argv, "--endpoint", endpoint), env=env | _dynamo_env(pod, node))
 
     def partner_runs() -> bool:
         partner = node.store.get(f"{pod.name}-1")
         return partner is not None and partner.phase == "Running" and not partner.deleting
 
-    def new_probe() -> Callable[[], bool]:
-        return lambda: _probe(pod, address)
+    return Workload(
+        plan=lambda: plan,
+        may_start=partner_runs,
+        may_run=partner_runs,
+        new_probe=_own_probe(pod, place),
+    )
 
-    return Workload(plan=plan, startable=partner_runs, new_probe=new_probe)
+
+def _house_engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
+    """Run the command of the release itself, in both pods: it is the house's own program."""
+
+    def plan() -> ProcessPlan:
+        found = house_plan(pod, place, node)
+        return ProcessPlan(
+            argv=found.argv,
+            env={**found.env, **_dynamo_env(pod, node)},
+            config_maps=found.config_maps,
+            folders=found.folders,
+        )
+
+    return Workload(
+        plan=plan,
+        may_start=(lambda: may_join(pod, node)) if pod.is_worker else _always,
+        may_run=_always,  # what a program does without its partner is its own business
+        new_probe=(lambda: _always) if pod.is_worker else _own_probe(pod, place),
+    )
 
 
-def _frontend(pod: PodView, address: str, folder: Path, node: NodeContext) -> Workload:
+def _frontend(pod: PodView, place: Place, node: NodeContext) -> Workload:
     settings = node.settings
-    rendered = process_plan(pod, address, folder)
+    rendered = process_plan(pod, place)
     argv = tuple(
         str(settings.python) if word in {"python", "python3"} else word for word in rendered.argv
     )
     env = dict(rendered.env) | _dynamo_env(pod, node)
     plan = ProcessPlan(argv=argv, env=env, config_maps=rendered.config_maps)
-    port = _named_port(pod, "http")
-    url = f"http://{address}:{port}"
-    return Workload(plan=plan, startable=_always, new_probe=_answers(url, settings.model_name))
+    url = f"http://{place.address}:{_named_port(pod, 'http')}"
+    return _server(plan, url, settings.model_name)
 
 
-def _gateway(pod: PodView, address: str, folder: Path, node: NodeContext) -> Workload:
+def _gateway(pod: PodView, place: Place, node: NodeContext) -> Workload:
     settings = node.settings
-    rendered = process_plan(pod, address, folder)
+    rendered = process_plan(pod, place)
     if rendered.argv[0] != "envoy":
         raise LabError(f"{pod.name}: a gateway runs `envoy`, this one {rendered.argv[0]!r}.")
     plan = ProcessPlan(
-        argv=(str(settings.envoy), *rendered.argv[1:], "--concurrency", "1"),
+        argv=(str(settings.envoy), *rendered.argv[1:]),
         env=rendered.env,
         config_maps=rendered.config_maps,
     )
     url = f"http://{settings.network.gateway}:{_named_port(pod, 'http')}"
-    return Workload(plan=plan, startable=_always, new_probe=_answers(url, settings.model_name))
+    return _server(plan, url, settings.model_name)
 
 
-def _answers(base_url: str, model: str) -> Callable[[], Callable[[], bool]]:
-    return lambda: _Answers(base_url, model).ready
+def _server(plan: ProcessPlan, base_url: str, model: str) -> Workload:
+    """Start at once; be ready when the model is served."""
+    return Workload(
+        plan=lambda: plan,
+        may_start=_always,
+        may_run=_always,
+        new_probe=lambda: _Answers(base_url, model).ready,
+    )
 
 
 class _Answers:
@@ -130,9 +159,14 @@ def _dynamo_env(pod: PodView, node: NodeContext) -> dict[str, str]:
     }
 
 
-def _probe(pod: PodView, address: str) -> bool:
-    probe = pod.container["readinessProbe"]["httpGet"]
-    return http_ok(f"http://{address}:{_port(pod, probe['port'])}{probe['path']}")
+def _own_probe(pod: PodView, place: Place) -> Callable[[], Condition]:
+    """Ask what the manifest's readiness probe asks."""
+
+    def answers() -> bool:
+        probe = pod.container["readinessProbe"]["httpGet"]
+        return http_ok(f"http://{place.address}:{_port(pod, probe['port'])}{probe['path']}")
+
+    return lambda: answers
 
 
 def _port(pod: PodView, port: int | str) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadtest.quantiles import Spread, nearest_rank, spread_ms
 from loadtest.records import Record
@@ -49,14 +49,19 @@ class RegionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSummary:
-    """Hold what one replica did; a worker that belongs to no replica is named `worker <id>`."""
+    """Hold what one replica did; a worker that belongs to no replica is named `worker <id>`.
+
+    `share` is of the requests of its region. What nobody knows, because no answer says who gave
+    it, is None.
+    """
 
     name: str
     region: str
-    requests: int
-    share: float
-    prompt_tokens: int
-    cached_tokens: int
+    role: str
+    requests: int | None
+    share: float | None
+    prompt_tokens: int | None
+    cached_tokens: int | None
     hit: float | None
     registered: bool
 
@@ -74,6 +79,21 @@ class TimeSlice:
     attainable_tokens: int
     output_tokens: int
     ttft_p95_ms: float | None
+
+
+@dataclass(slots=True)
+class _Work:
+    """Sums of one replica."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    def add(self, record: Record, *, prefilled: bool) -> None:
+        self.requests += 1
+        if prefilled:
+            self.prompt_tokens += record.prompt_tokens or 0
+            self.cached_tokens += record.cached_tokens or 0
 
 
 def hit_of(good: Sequence[Record]) -> Hit:
@@ -115,21 +135,45 @@ def replica_summaries(
     replicas: Mapping[str, Sequence[str]],
     worker_names: Mapping[str, str],
     registered: frozenset[str],
+    roles: Mapping[str, str],
 ) -> tuple[ReplicaSummary, ...]:
-    """Summarise each replica, expected ones first; its share is of its region's requests."""
-    groups: dict[tuple[str, str], list[Record]] = {
-        (region, name): [] for region, names in replicas.items() for name in names
+    """Summarise each replica, expected ones first.
+
+    Two replicas answer a request when prefill and decode are apart: both count it, and the one
+    that computed the prompt has its tokens.
+    """
+    works: dict[tuple[str, str], _Work] = {
+        (region, name): _Work() for region, names in replicas.items() for name in names
     }
-    per_region: defaultdict[str, int] = defaultdict(int)
+    per_region: Counter[str] = Counter()
     for record in good:
-        if record.worker is not None:
-            name = worker_names.get(record.worker, f"worker {record.worker}")
-            groups.setdefault((record.region, name), []).append(record)
-            per_region[record.region] += 1
-    return tuple(
-        _replica(key, group, per_region[key[0]], key[1] in registered)
-        for key, group in groups.items()
-    )
+        if record.worker is None:
+            continue
+        per_region[record.region] += 1
+        for worker in {record.worker, record.prefill_worker} - {None}:
+            name = worker_names.get(str(worker), f"worker {worker}")
+            work = works.setdefault((record.region, name), _Work())
+            work.add(record, prefilled=worker == (record.prefill_worker or record.worker))
+    summaries = [
+        ReplicaSummary(
+            name=name,
+            region=region,
+            role=roles.get(name, ""),
+            requests=work.requests,
+            share=_ratio(work.requests, per_region[region]) or 0.0,
+            prompt_tokens=work.prompt_tokens,
+            cached_tokens=work.cached_tokens,
+            hit=_ratio(work.cached_tokens, work.prompt_tokens),
+            registered=name in registered,
+        )
+        for (region, name), work in works.items()
+    ]
+    nobody_named = bool(good) and not per_region
+    return tuple(map(_unknown, summaries) if nobody_named else summaries)
+
+
+def _unknown(replica: ReplicaSummary) -> ReplicaSummary:
+    return replace(replica, requests=None, share=None, prompt_tokens=None, cached_tokens=None)
 
 
 def timeline(records: Iterable[Record]) -> tuple[TimeSlice, ...]:
@@ -182,23 +226,6 @@ def _region(name: str, group: Sequence[Record]) -> RegionSummary:
         errors=len(group) - len(good),
         hit=hit_of(good),
         ttft_ms=spread_ms(record.ttft_s for record in good if record.ttft_s is not None),
-    )
-
-
-def _replica(
-    key: tuple[str, str], group: Sequence[Record], of_region: int, registered: bool
-) -> ReplicaSummary:
-    prompt = sum(record.prompt_tokens or 0 for record in group)
-    cached = sum(record.cached_tokens or 0 for record in group)
-    return ReplicaSummary(
-        name=key[1],
-        region=key[0],
-        requests=len(group),
-        share=_ratio(len(group), of_region) or 0.0,
-        prompt_tokens=prompt,
-        cached_tokens=cached,
-        hit=_ratio(cached, prompt),
-        registered=registered,
     )
 
 

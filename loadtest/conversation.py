@@ -72,6 +72,7 @@ class Conversation:
             status=reply.status,
             error=reply.error,
             error_detail=reply.error_detail,
+            prefill_worker=reply.prefill_worker,
         )
         if reply.error is None:
             run.oracle.complete(self._region, prompt)

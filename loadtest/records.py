@@ -41,10 +41,13 @@ class Record:
     gap_p50_ms: float | None
     gap_max_ms: float | None
     worker: str | None
+    """Who generated; None = the server did not say."""
     status: int
     """HTTP status, 0 when no answer came."""
     error: str | None
     error_detail: str = ""
+    prefill_worker: str | None = None
+    """Who computed the prompt, when that is another one."""
 
     def line(self) -> bytes:
         """Give the record as one line of requests.jsonl."""

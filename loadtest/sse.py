@@ -96,6 +96,8 @@ class Reply:
     gaps_s: list[float] = field(default_factory=list)
     usage: dict[str, Any] | None = None
     worker: str | None = None
+    prefill_worker: str | None = None
+    """The one that computed the prompt, when it is not the one that generates."""
     error: str | None = None
     error_detail: str = ""
     done: bool = False
@@ -153,7 +155,18 @@ class Reply:
             self.chunks += 1
         nvext = chunk.get("nvext")
         if nvext:
-            self.worker = _worker_id(nvext) or self.worker
+            self._take_workers(nvext)
+
+    def _take_workers(self, nvext: Any) -> None:
+        """Read who works on it; the last ones count after a migration."""
+        workers = nvext.get("worker_id") if isinstance(nvext, dict) else None
+        if not isinstance(workers, dict):
+            return
+        decode, prefill = workers.get("decode_worker_id"), workers.get("prefill_worker_id")
+        if decode is not None:
+            self.worker = str(decode)
+        if prefill is not None:
+            self.prefill_worker = str(prefill) if prefill != decode else None
 
     def fail(self, error: str, detail: str) -> None:
         """Note why the request failed; the first reason stays."""
@@ -174,10 +187,3 @@ def _has_token(choices: Any) -> bool:
         ):
             return True
     return False
-
-
-def _worker_id(nvext: Any) -> str | None:
-    """Read the decode worker of a Dynamo chunk; the last one counts after a migration."""
-    workers = nvext.get("worker_id") if isinstance(nvext, dict) else None
-    worker = workers.get("decode_worker_id") if isinstance(workers, dict) else None
-    return None if worker is None else str(worker)

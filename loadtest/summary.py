@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from loadtest.breakdown import (
@@ -43,6 +43,8 @@ class RunContext:
     worker_names: Mapping[str, str]
     registered: frozenset[str]
     """Replicas that the router knew at the end of the run."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """The job of each replica."""
     answered: frozenset[str] = frozenset()
     """Replicas that answered a chat of their own, beside the traffic."""
 
@@ -123,7 +125,9 @@ def summarise(records: Iterable[Record], generator: Generator, context: RunConte
     every = list(records)
     good = [record for record in every if record.error is None]
     window_s = max(generator.duration_s, 1e-9)
-    replicas = replica_summaries(good, context.replicas, context.worker_names, context.registered)
+    replicas = replica_summaries(
+        good, context.replicas, context.worker_names, context.registered, context.roles
+    )
     return Summary(
         window_s=generator.duration_s,
         requests=len(every),

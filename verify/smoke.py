@@ -5,6 +5,8 @@ A frontend without any worker answers `/health` with 200, so health alone proves
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx2
 
 SMOKE_TIMEOUT_S = 20.0
@@ -28,37 +30,57 @@ def listed_models(base_url: str, *, timeout_s: float = 2.0) -> tuple[str, ...]:
         return ()
 
 
-def chat_answers(base_url: str, model: str, *, timeout_s: float = SMOKE_TIMEOUT_S) -> bool:
+def chat_answers(base_url: str, model: str) -> bool:
     """Tell whether one short chat gets an answer with generated tokens."""
-    body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+    reply = _chat(base_url, model)
     try:
-        reply = httpx2.post(
-            f"{base_url}/v1/chat/completions", json=body, timeout=timeout_s, trust_env=False
-        )
-        reply.raise_for_status()
-        return int(reply.json()["usage"]["completion_tokens"]) > 0
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        return int(reply["usage"]["completion_tokens"]) > 0
+    except (ValueError, KeyError, TypeError):
         return False
 
 
-def worker_answers(base_url: str, model: str, worker: str) -> bool:
-    """Tell whether one worker of a Dynamo frontend answers, asked by its instance id."""
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": "hi"}],
-        "max_tokens": 2,
-        "nvext": {"backend_instance_id": int(worker), "extra_fields": ["worker_id"]},
-    }
+def reports_cached(base_url: str, model: str) -> bool:
+    """Tell whether an answer says how many tokens of the prompt were cached."""
+    reply = _chat(base_url, model)
     try:
-        reply = httpx2.post(
-            f"{base_url}/v1/chat/completions", json=body, timeout=SMOKE_TIMEOUT_S, trust_env=False
-        )
-        reply.raise_for_status()
-        return str(reply.json()["nvext"]["worker_id"]["decode_worker_id"]) == worker
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        return int(reply["usage"]["prompt_tokens_details"]["cached_tokens"]) >= 0
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def worker_answers(base_url: str, model: str, worker: str, prefill: str | None = None) -> bool:
+    """Tell whether one worker of a Dynamo frontend answers, asked by its instance id.
+
+    Where prefill and decode are apart both workers are named, and both have to work.
+    """
+    chosen = {"decode_worker_id": int(worker)}
+    asked = {"backend_instance_id": int(worker)}
+    if prefill is not None:
+        chosen["prefill_worker_id"] = int(prefill)
+        asked = chosen
+    reply = _chat(base_url, model, nvext={**asked, "extra_fields": ["worker_id"]})
+    try:
+        return chosen.items() <= dict(reply["nvext"]["worker_id"]).items()
+    except (ValueError, KeyError, TypeError):
         return False
 
 
 def serves(base_url: str, model: str) -> bool:
     """Tell whether the endpoint lists the model and answers a chat."""
     return model in listed_models(base_url) and chat_answers(base_url, model)
+
+
+def _chat(base_url: str, model: str, **more: object) -> dict[str, Any]:
+    """Ask for one short chat; an answer that is none is empty."""
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+    try:
+        reply = httpx2.post(
+            f"{base_url}/v1/chat/completions",
+            json={**body, **more},
+            timeout=SMOKE_TIMEOUT_S,
+            trust_env=False,
+        )
+        reply.raise_for_status()
+        return dict(reply.json())
+    except (httpx2.HTTPError, ValueError, TypeError):
+        return {}

@@ -162,6 +162,7 @@ class RegionLoad(_Section):
 class ReplicaLoad(_Section):
     name: Text = ""
     region: Text = ""
+    role: Text = ""
     requests: Number = None
     share: Number = None
     prompt_tokens: Number = None

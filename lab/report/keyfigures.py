@@ -71,12 +71,13 @@ def _traffic_figures(report: Report) -> tuple[KeyFigure, ...]:
 def _fleet_figures(report: Report) -> tuple[KeyFigure, ...]:
     load, totals = report.load, report.plan.totals
     known = {node.replica for rack in report.packing.racks for node in rack.nodes}
-    served = sum(1 for replica in load.replicas if replica.requests and replica.name in known)
+    counted = [replica for replica in load.replicas if replica.requests is not None]
+    served = sum(1 for replica in counted if replica.requests and replica.name in known)
     total_s = sum(step.seconds or 0.0 for step in report.steps) if report.steps else None
     return (
         KeyFigure(
             name="replicas that served",
-            value=f"{served} of {number(totals.replicas)}" if load.replicas else MISSING,
+            value=f"{served} of {number(totals.replicas)}" if counted else MISSING,
             below=f"{number(totals.racks)} racks, {number(totals.gpus)} GPUs",
             status=_status_of(report, "served", "registered"),
         ),

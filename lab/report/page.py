@@ -177,7 +177,9 @@ def _missing(report: Report) -> tuple[str, ...]:
         f"The section “{name}” has an unexpected shape and is left out."
         for name in report.unreadable
     ]
-    silent = [replica.name for replica in load.replicas if not replica.requests]
+    if load.requests and load.replicas and all(r.requests is None for r in load.replicas):
+        unreadable.append("No answer says which replica gave it, so shares are missing.")
+    silent = [replica.name for replica in load.replicas if replica.requests == 0]
     if load.requests and silent:
         unreadable.append(f"These replicas served no request: {', '.join(silent[:20])}.")
     return (*(text for text, lacking in lacks.items() if lacking), *unreadable)

@@ -149,7 +149,7 @@ def replica_figure(report: Report) -> Figure:
 def _replica_traces(report: Report, replicas: Sequence[ReplicaLoad]) -> tuple[Json, ...]:
     fate = {o.replica: " (lost)" if o.to_s is None else " (lost, back)" for o in outages(report)}
     names = [label(replica.name) + fate.get(replica.name, "") for replica in replicas]
-    regions, sizes = region_names(report), Counter(replica.region for replica in replicas)
+    regions, sizes = region_names(report), Counter((r.region, r.role) for r in replicas)
     colours = [
         region_colour(regions.index(replica.region)) if replica.region in regions else MUTED
         for replica in replicas
@@ -162,7 +162,7 @@ def _replica_traces(report: Report, replicas: Sequence[ReplicaLoad]) -> tuple[Js
     }  # fmt: skip
     even: Json = {
         "type": "scatter", "mode": "markers", "name": "even split", "y": names,
-        "x": [100 / sizes[r.region] for r in replicas], "hoverinfo": "skip",
+        "x": [100 / sizes[r.region, r.role] for r in replicas], "hoverinfo": "skip",
         "marker": {"symbol": "line-ns-open", "size": 16, "color": INK, "line": {"width": 1.5}},
     }  # fmt: skip
     hits: Json = {
@@ -240,10 +240,10 @@ def _upright_note(place: int, text: str) -> Json:
 def _replica_table(report: Report) -> Table:
     registered = {True: "yes", False: "no", None: MISSING}
     return Table(
-        head=("region", "replica", "registered", "requests", "share", "cache hit"),
+        head=("region", "replica", "job", "registered", "requests", "share", "cache hit"),
         rows=tuple(
-            (r.region, r.name, registered[r.registered], number(r.requests), percent(r.share),
-             percent(r.hit))
+            (r.region, r.name, r.role or MISSING, registered[r.registered], number(r.requests),
+             percent(r.share), percent(r.hit))
             for r in report.load.replicas
         ),
     )  # fmt: skip

@@ -10,10 +10,9 @@ import pytest
 from cli_runs import Here
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
+def leaving_nothing(folder: Path) -> Iterator[Here]:
     """Give a folder, and fail when a process is left that was started in it."""
-    found = Here(tmp_path)
+    found = Here(folder)
     yield found
     for process in found.started:
         if process.poll() is None:
@@ -23,6 +22,18 @@ def here(tmp_path: Path) -> Iterator[Here]:
     for process in left:
         process.kill()
     assert left == []
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    """Give a test a folder of its own."""
+    yield from leaving_nothing(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    """Give the tests of a file one folder, for a lab that they only look at."""
+    yield from leaving_nothing(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from gateway_rig import MODEL, Rig, envoy, envoy_file, running
 
 from fleet.load import Fleet
 from infra.options import Options
+from infra.render import render_region
 
 MakeFleet = Callable[..., Fleet]
 
@@ -103,3 +105,14 @@ def test_credentials_do_not_reach_the_log(rig: Rig) -> None:
     rig.chat("y")
     rig.wait(lambda: b"/v1/chat/completions" in rig.log.read_bytes())
     assert b"sesame" not in rig.log.read_bytes()
+
+
+def test_a_gateway_has_as_many_threads_as_cpus(demo: Fleet) -> None:
+    """Envoy alone would start one for each CPU of the node, 144 on a Grace node."""
+    objects = render_region(demo, "us-east", "serving", Options())
+    [gateway] = [
+        o for o in objects if (o["kind"], o["metadata"]["name"]) == ("Deployment", "gateway")
+    ]
+    container: dict[str, Any] = gateway["spec"]["template"]["spec"]["containers"][0]
+    threads = container["args"][container["args"].index("--concurrency") + 1]
+    assert threads == container["resources"]["requests"]["cpu"]

@@ -8,7 +8,9 @@ import pytest
 from lab_builders import pod
 
 from fleet.errors import LabError
-from lab.containers import container_env, expand, process_plan
+from lab.containers import Place, container_env, expand, process_plan
+
+HERE = Place(address="127.64.0.10", folder=Path("/lab/pod"))
 
 
 def test_variables_may_name_earlier_ones():
@@ -25,7 +27,7 @@ def test_variables_may_name_earlier_ones():
         ],
     }
     found = container_env(
-        pod("a", spec={"containers": [container]}, labels={"k3fleet.io/rack": "r01"}), "127.64.0.10"
+        pod("a", spec={"containers": [container]}, labels={"k3fleet.io/rack": "r01"}), HERE
     )
     assert found == {"POD_IP": "127.64.0.10", "URL": "http://127.64.0.10:9090", "NAME": "r01"}
 
@@ -56,7 +58,7 @@ def test_paths_below_a_mount_become_paths_of_this_machine():
         ],
         "volumes": [{"name": "config", "configMap": {"name": "gateway-1"}}],
     }
-    plan = process_plan(pod("gateway", spec=spec), "127.64.0.10", Path("/lab/pod"))
+    plan = process_plan(pod("gateway", spec=spec), HERE)
     assert plan.argv == ("envoy", "-c", "/lab/pod/volumes/config/envoy.yaml", "/etc/envoyx")
     assert plan.config_maps == {"gateway-1": Path("/lab/pod/volumes/config")}
 
@@ -64,7 +66,7 @@ def test_paths_below_a_mount_become_paths_of_this_machine():
 def test_a_container_without_command_is_refused():
     """The lab has no images, so an image's own entry point cannot run."""
     with pytest.raises(LabError, match="neither command nor args"):
-        process_plan(pod("a"), "127.64.0.10", Path("/lab"))
+        process_plan(pod("a"), HERE)
 
 
 def test_an_unknown_field_is_refused_by_name():
@@ -72,4 +74,39 @@ def test_an_unknown_field_is_refused_by_name():
     entry = {"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}
     spec = {"containers": [{"name": "main", "command": ["x"], "env": [entry]}]}
     with pytest.raises(LabError, match=r"status\.hostIPs"):
-        process_plan(pod("a", spec=spec), "127.64.0.10", Path("/lab"))
+        process_plan(pod("a", spec=spec), HERE)
+
+
+def test_the_value_of_a_flag_may_be_a_path_below_a_mount():
+    """Command templates write `--weights=/weights` as often as two words."""
+    container = {
+        "name": "main",
+        "command": ["serve", "--weights=/weights/k3", "--note=/weightsx", "/weights=x"],
+        "volumeMounts": [{"name": "weights", "mountPath": "/weights"}],
+    }
+    place = Place(
+        address="127.64.0.10", folder=Path("/lab/pod"), volumes={"weights": Path("/model")}
+    )
+    plan = process_plan(pod("a", spec={"containers": [container]}), place)
+    assert plan.argv[1:] == ("--weights=/model/k3", "--note=/weightsx", "/weights=x")
+
+
+def test_an_empty_volume_is_a_folder_of_the_pod():
+    """A program that is told to write there must find it."""
+    spec = {
+        "containers": [{"name": "main", "command": ["serve"]}],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    plan = process_plan(pod("a", spec=spec), HERE)
+    assert plan.folders == (Path("/lab/pod/volumes/tmp"),)
+
+
+def test_a_variable_may_be_known_better_in_the_lab():
+    """Later ones that name it get the lab's value too."""
+    container = {
+        "name": "main",
+        "env": [{"name": "A", "value": "x.svc"}, {"name": "URL", "value": "http://$(A)"}],
+    }
+    place = Place(address="127.64.0.10", folder=Path("/lab/pod"), env={"A": "127.64.0.11"})
+    found = container_env(pod("a", spec={"containers": [container]}), place)
+    assert found == {"A": "127.64.0.11", "URL": "http://127.64.0.11"}

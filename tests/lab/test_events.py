@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lab_builders import pod
 
-from lab.events import Event, EventLog, outages, read_events
+from lab.events import Event, EventLog, often_ended, outages, read_events
 
 
 def event(at: float, what: str, replica: str | None = "r01-0") -> Event:
@@ -43,3 +44,19 @@ def test_events_survive_the_file(tmp_path: Path):
     assert read_events(path) == (
         Event(at=7.5, region="here", pod="p", replica="r01-3", what="lost", detail="code -9"),
     )
+
+
+def ended(pod_name: str, detail: str = "process ended with code 2") -> Event:
+    return replace(event(1, "lost"), pod=pod_name, detail=detail)
+
+
+def test_a_process_that_ends_again_and_again_is_named():
+    """A wrong flag does not get better by waiting for five minutes."""
+    events = (ended("a"), ended("b"), ended("a"), ended("a", "process ended with code 3"))
+    assert often_ended(events, 3) == events[-1]
+
+
+def test_what_ended_for_another_reason_does_not_count():
+    """A group that is made anew, or a probe that fails, is the lab at work."""
+    events = (ended("a"), ended("a", "its other pod is gone"), ended("a"), event(2, "ready"))
+    assert often_ended(events, 3) is None

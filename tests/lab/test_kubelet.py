@@ -40,7 +40,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer((os.environ["POD_IP"], 8000), Handler).serve_forever()
 """
 
-SHAPE = EngineShape(blocks=1, block_size=1, max_num_seqs=1, max_batched_tokens=1)
+SHAPE = EngineShape(
+    role="aggregated",
+    blocks=1,
+    block_size=1,
+    max_num_seqs=1,
+    max_batched_tokens=1,
+    kv_bytes_per_token=1,
+)
 
 
 class Node:
@@ -62,9 +69,9 @@ class Node:
             model_dir=folder,
             model_name="kimi",
             speed_table=folder / "speed.npz",
-            engines={
-                "r1": EngineShape(blocks=1, block_size=1, max_num_seqs=1, max_batched_tokens=1)
-            },
+            engines={"r1": {"aggregated": SHAPE}},
+            roles={"r": "aggregated"},
+            house_engines=frozenset({"own"}),
         )
         launcher = Launcher(lab_id=self.lab_id, log_dir=folder / "logs", environ=dict(os.environ))
         self.kubelet = ProcessKubelet(
@@ -152,11 +159,49 @@ def test_the_second_pod_of_a_replica_is_ready_without_a_process(node: Node):
 def test_an_engine_waits_for_its_partner(node: Node):
     """Tensor parallelism over two nodes cannot start on one."""
     container = {"name": "main", "env": [{"name": "DYN_NAMESPACE", "value": "x"}]}
-    labels = {"leaderworkerset.sigs.k8s.io/worker-index": "0", "k3fleet.io/release": "r1"}
+    labels = {
+        "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        "k3fleet.io/release": "r1",
+        "k3fleet.io/replica": "r",
+    }
     node.store.put(pod("r-0", labels=labels, spec={"containers": [container]}))
     assert node.api.wait(lambda: bool(node.api.statuses))
     assert not node.api.ready()
     assert node.processes == []
+
+
+def house_pod(name: str, rank: str, script: str) -> PodView:
+    labels = {"leaderworkerset.sigs.k8s.io/worker-index": rank, "k3fleet.io/release": "own"}
+    container = {
+        "name": "main",
+        "command": ["python3", "-c", script],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "ports": [{"name": "http", "containerPort": 8000}],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}},
+    }
+    return pod(name, labels=labels, spec={"containers": [container]})
+
+
+def test_both_pods_of_a_house_engine_run_their_command(node: Node):
+    """The second has no probe: it counts as ready, and makes no replica one that serves."""
+    leader = replace(house_pod("r-0", "0", FRONTEND), address=None)
+    node.store.put(leader)
+    node.store.put(house_pod("r-0-1", "1", "import signal; signal.pause()"))
+    assert node.api.wait(lambda: node.told == ["ready"])
+    assert len(node.processes) == 1  # the leader has no address yet in what the API server says
+    node.store.put(replace(leader, address="10.119.0.10"))
+    assert node.api.wait(lambda: len(node.processes) == 2)
+    assert node.api.wait(lambda: node.api.statuses[-1][0] == "r-0-1" and node.api.ready())
+    assert node.told == ["ready"]
+
+
+def test_a_second_pod_that_ends_is_a_loss(node: Node):
+    """Tensor parallelism has lost half of its ranks, whatever the leader's probe says."""
+    node.store.put(house_pod("r-0", "0", FRONTEND))
+    node.store.put(house_pod("r-0-1", "1", "raise SystemExit(3)"))
+    assert node.api.wait(lambda: "lost" in node.told)
+    [lost] = [e for e in read_events(node.settings.events_file) if e.what == "lost"][:1]
+    assert (lost.pod, lost.detail) == ("r-0-1", "process ended with code 3")
 
 
 def test_a_pod_that_cannot_run_says_why_in_its_condition(node: Node):

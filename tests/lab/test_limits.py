@@ -29,7 +29,6 @@ def fleet(folder: Path, settings: str) -> Fleet:
     ("settings", "said"),
     [
         ("release: vllm-tp8\nbackend: dgd", "Rehearse a copy with backend: lws"),
-        ("release: sglang-pd-2p1d", "Rehearse an aggregated release"),
     ],
 )
 def test_what_the_lab_has_no_stand_in_for_is_refused(
@@ -37,9 +36,14 @@ def test_what_the_lab_has_no_stand_in_for_is_refused(
 ) -> None:
     """A rehearsal of something else than the launch would give a verdict about nothing."""
     with pytest.raises(ConfigError, match=said):
-        require_rehearsable(fleet(tmp_path, settings))
+        require_rehearsable(fleet(tmp_path, settings), path="")
 
 
 def test_the_demo_can_be_rehearsed() -> None:
     """The first thing that anybody does."""
-    require_rehearsable(load_fleet(ROOT / "fleets/demo.yaml"))
+    require_rehearsable(load_fleet(ROOT / "fleets/demo.yaml"), path="")
+
+
+def test_split_releases_can_be_rehearsed(tmp_path: Path) -> None:
+    """A mocker does one of the two jobs when it is told so."""
+    require_rehearsable(fleet(tmp_path, "release: sglang-pd-2p1d"), path="")

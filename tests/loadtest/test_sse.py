@@ -111,6 +111,15 @@ def test_the_last_worker_counts() -> None:
     assert read(*((10.1, b"data: " + text + b"\n\n") for text in tell)).worker == "2"
 
 
+@pytest.mark.parametrize(("prefill", "told"), [(7, "7"), (2, None)])
+def test_who_computed_the_prompt_is_told_when_it_is_another(prefill: int, told: str | None) -> None:
+    """An aggregated worker names itself for both jobs, and did not answer twice."""
+    workers = {"prefill_worker_id": prefill, "decode_worker_id": 2}
+    text = orjson.dumps({"choices": [], "nvext": {"worker_id": workers}})
+    reply = read((10.1, b"data: " + text + b"\n\n"))
+    assert (reply.worker, reply.prefill_worker) == ("2", told)
+
+
 @pytest.mark.parametrize(
     ("stream", "error"),
     [

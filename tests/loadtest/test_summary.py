@@ -110,3 +110,38 @@ def test_calls_without_an_end_are_counted(make_record: Make, make_generator: Mak
     """An overloaded fleet answers few calls well; those it never answered must not be forgotten."""
     summary = summarise([make_record()], make_generator(calls_unfinished=3), CONTEXT)
     assert (summary.unfinished, summary.unfinished_share) == (3, 0.75)
+
+
+def test_two_replicas_answer_where_prefill_and_decode_are_apart(
+    make_record: Make, make_generator: Make
+) -> None:
+    """Both have served; the prompt, and what of it was cached, is the prefill replica's."""
+    split = replace(
+        CONTEXT,
+        worker_names={"w0": "r0", "w1": "r1"},
+        roles={"r0": "decode", "r1": "prefill"},
+    )
+    summary = summarise([make_record(prefill_worker="w1")], make_generator(), split)
+    found = [(r.role, r.requests, r.share, r.prompt_tokens, r.hit) for r in summary.replicas]
+    assert found == [("decode", 1, 1.0, 0, None), ("prefill", 1, 1.0, 1000, 0.512)]
+    assert summary.coverage.served == 1.0
+
+
+def test_nobody_knows_who_answered_when_no_answer_says_so(
+    make_record: Make, make_generator: Make
+) -> None:
+    """A zero would say that a replica stood idle."""
+    summary = summarise([make_record(worker=None)], make_generator(), CONTEXT)
+    assert [(r.requests, r.share, r.hit) for r in summary.replicas] == [(None, None, None)] * 2
+    assert summary.coverage.served == 0.0
+
+
+def test_a_replica_without_a_request_has_served_none(
+    make_record: Make, make_generator: Make
+) -> None:
+    """Others said who they are, so its silence is known."""
+    summary = summarise([make_record()], make_generator(), CONTEXT)
+    assert [(r.name, r.requests, r.share) for r in summary.replicas] == [
+        ("r0", 1, 1.0),
+        ("r1", 0, 0.0),
+    ]

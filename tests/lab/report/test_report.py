@@ -22,7 +22,7 @@ from lab.report.page import render
 from lab.report.plots_load import gap_bars
 from lab.report.rackmap import rack_pictures
 from lab.report.timeline import markers, outages, region_series, slice_width_s
-from lab.report.wording import number, percent, seconds, verdict_reason
+from lab.report.wording import MISSING, number, percent, seconds, verdict_reason
 
 Sample = Callable[..., dict[str, Any]]
 MAX_BYTES = 6 * 1024 * 1024
@@ -326,3 +326,15 @@ def test_the_terminal_shows_verdict_gates_regions_and_slow_steps(sample: Sample)
         shown.index(word) for word in ("NO-GO", "Failed requests", "eu-west", "slowest: traffic")
     ]
     assert places == sorted(places)
+
+
+def test_unknown_shares_are_missing_and_not_zero(sample: Sample) -> None:
+    """An engine that does not say who answered has not stood idle."""
+    report = sample()
+    for replica in report["load"]["replicas"]:
+        replica |= {"requests": None, "share": None, "hit": None}
+    values = {card.name: card.value for card in key_figures(read_report(report))}
+    assert values["replicas that served"] == MISSING
+    html = render(read_report(report))
+    assert "No answer says which replica gave it" in html
+    assert "served no request" not in html
