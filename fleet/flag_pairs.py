@@ -15,6 +15,7 @@ from fleet.engine_flags import engine_version
 from fleet.flag_fault import Fault
 from fleet.flag_target import PROGRAM_ENGINES, Candidate, Target
 from fleet.flag_words import Use
+from fleet.units import whole_number
 
 Version = tuple[int, ...]
 _OLDEST: Version = ()
@@ -58,8 +59,7 @@ class Setup:
         """Return a number, the default when the flag is missing, None when nobody can know."""
         if not self.has(*names):
             return default
-        text = self.text(*names)
-        return int(text) if text and text.isdigit() else None
+        return whole_number(self.text(*names))
 
     def keys(self, name: str) -> dict[str, Any]:
         """Return the keys of a JSON value, those set one by one too."""
@@ -172,7 +172,8 @@ def _interval_of_blocks(line: Setup) -> Conflict | None:
         and line.text(*_TP) == "8"
         and not line.has("--block-size", "--mamba-block-size")
     )
-    if not usual or not text or not text.isdigit() or int(text) % _K3_BLOCK_TOKENS == 0:
+    interval = whole_number(text)
+    if not usual or interval is None or interval % _K3_BLOCK_TOKENS == 0:
         return None
     what = f"retention interval {text} is no multiple of the block of {_K3_BLOCK_TOKENS} tokens"
     where = flag if given else variable

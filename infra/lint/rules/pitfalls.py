@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from fleet.units import whole_number
 from infra.lint.images import parse_image
 from infra.lint.manifest import Manifest
-from infra.lint.pods import Container, PodTemplate, sequence
+from infra.lint.pods import Container, PodTemplate, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -119,8 +120,8 @@ def _many_drafts(scene: Scene) -> Iterator[Spot]:
         found = command.find("--speculative-config", "--speculative-dspark-block-size")
         if found is None:
             continue
-        count = _json(found.text).get("num_speculative_tokens", found.text)
-        if str(count).isdigit() and int(str(count)) > 4:
+        count = whole_number(_json(found.text).get("num_speculative_tokens", found.text))
+        if count is not None and count > 4:
             what = f"{count} drafts per step"
             yield Spot(command.container.manifest, found.path, what)
 
@@ -128,7 +129,7 @@ def _many_drafts(scene: Scene) -> Iterator[Spot]:
 def _stream_interval(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
         found = command.find("--stream-interval")
-        if found and found.text.isdigit() and int(found.text) > 10:
+        if found and (whole_number(found.text) or 0) > 10:
             what = f"{found.text} tokens are sent at a time"
             yield Spot(command.container.manifest, found.path, what)
 
@@ -137,14 +138,14 @@ def _sub_paths(scene: Scene) -> Iterator[Spot]:
     """Compare what Jobs leave in a claim with what pods mount out of it."""
     filled = {claim: folders for manifest in scene.of("Job") for claim, folders in _fills(manifest)}
     for template, container in _engine_containers(scene):
-        claims = _claims(template)
-        for index, mount in enumerate(sequence(container.data.get("volumeMounts"))):
-            if not isinstance(mount, dict) or not isinstance(mount.get("subPath"), str):
+        claims = _claims(template.spec)
+        for index, name, mount in named(container.data.get("volumeMounts")):
+            folder, claim = mount.get("subPath"), claims.get(name)
+            if not isinstance(folder, str) or claim not in filled:
                 continue
-            claim = claims.get(mount.get("name"))
-            if claim in filled and mount["subPath"].partition("/")[0] not in filled[claim]:
+            if folder.partition("/")[0] not in filled[claim]:
                 path = (*container.path, "volumeMounts", index, "subPath")
-                what = f"no Job here fills {mount['subPath']} of claim {claim}"
+                what = f"no Job here fills {folder} of claim {claim}"
                 yield Spot(template.manifest, path, what)
 
 
@@ -153,26 +154,22 @@ def _fills(job: Manifest) -> Iterator[tuple[str, frozenset[str]]]:
     spec = job.at("spec", "template", "spec")
     if not isinstance(spec, dict):
         return
-    claims = {
-        item.get("name"): volume.get("claimName")
-        for item in sequence(spec.get("volumes"))
-        if isinstance(item, dict) and isinstance(volume := item.get("persistentVolumeClaim"), dict)
-    }
-    for container in sequence(spec.get("containers")):
+    claims = _claims(spec)
+    for _, _, container in named(spec.get("containers")):
         text = json.dumps(container)
         if not _DOWNLOAD.search(text) or "local-dir" in text or "local_dir" in text:
             continue
-        for mount in sequence(container.get("volumeMounts")):
-            if isinstance(mount, dict) and mount.get("name") in claims:
+        for mount in named(container.get("volumeMounts")):
+            if mount.name in claims:
                 # The layout of a Hugging Face home: hub/models--org--name/snapshots/revision.
-                yield str(claims[mount["name"]]), frozenset({"hub"})
+                yield claims[mount.name], frozenset({"hub"})
 
 
-def _claims(template: PodTemplate) -> dict[object, str]:
+def _claims(spec: Mapping[str, object]) -> dict[str, str]:
     return {
-        item.get("name"): str(volume.get("claimName"))
-        for item in sequence(template.spec.get("volumes"))
-        if isinstance(item, dict) and isinstance(volume := item.get("persistentVolumeClaim"), dict)
+        name: str(volume.get("claimName"))
+        for _, name, item in named(spec.get("volumes"))
+        if isinstance(volume := item.get("persistentVolumeClaim"), dict)
     }
 
 
@@ -196,7 +193,7 @@ def _json(text: str) -> dict[str, object]:
         text = text.partition("=")[2]
     try:
         found = json.loads(text) if text.startswith("{") else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

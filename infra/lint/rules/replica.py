@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from fleet.spec import REPLICA_NAME_MAX
+from fleet.units import whole_number
 from infra.lint.commands import Command
 from infra.lint.manifest import RACK
 from infra.lint.pods import Container
@@ -23,8 +24,8 @@ def gpus(container: Container) -> int | None:
     for part in ("limits", "requests"):
         amounts = resources.get(part) if isinstance(resources, dict) else None
         found = amounts.get(GPU) if isinstance(amounts, dict) else None
-        if found is not None and str(found).isdigit():
-            return int(str(found))
+        if found is not None:
+            return whole_number(found)
     return None
 
 
@@ -67,10 +68,10 @@ def _ranks(command: Command) -> int | None:
         return None
     total = 1
     for names in flags:
-        text = command.value(*names) or "1"
-        if not text.isdigit():
+        size = whole_number(command.value(*names) or "1")
+        if size is None:
             return None
-        total *= int(text)
+        total *= size
     return total
 
 
