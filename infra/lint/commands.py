@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple, cast
 from fleet.yaml_document import NodePath
 from infra.lint.images import Versions, versions_in
 from infra.lint.pods import Container
-from infra.lint.shell import assignments, expanded, simple_commands
+from infra.lint.shell import assignments, simple_commands
+from infra.lint.variables import Variables
 
 Engine = Literal["vllm", "sglang", "trtllm"]
 Program = Literal[
@@ -183,7 +184,8 @@ def _simple_commands(container: Container) -> Iterator[tuple[list[Word], Mapping
                 yield [Word(text, script.path) for text in simple.words], exported
         return
     if words:
-        yield [Word(expanded(word.text, container.env), word.path) for word in words], {}
+        known = Variables(container.env)
+        yield [Word(known.fill(word.text), word.path) for word in words], {}
 
 
 def _script(words: Sequence[Word]) -> Word | None:

@@ -7,24 +7,20 @@ No shell: branches are not followed and nothing is run. What that leaves open ke
 from __future__ import annotations
 
 import re
-import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
-Env = Mapping[str, str | None]  # None: set, but nobody knows to what
+from infra.lint.variables import REFERENCE, UNKNOWN_WORD, Env, Variables
 
 _BRANCHES = frozenset({"if", "for", "while", "until", "case", "select"})
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly"})
 _CHANGES = frozenset({"unset", "read", "for", "select"})  # what they set is never known
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
-# `${NAME:-default}` is NAME where that is known; else open, since an image may set it.
-_REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?-[^{}]*)?\}|\((\w+)\)|(\w+))")
-_OF_KUBERNETES = re.compile(r"\$\$|\$\((\w+)\)")
-_UNKNOWN_WORD = "${_}"  # the last word of the last command: never known
 # They stand for a `$` and a backtick that are only characters, until the others are filled in.
 _DOLLAR, _BACKTICK = "\ue000", "\ue001"
 _MAX_NESTING = 8
+MAX_SCRIPT_CHARS = 128 * 1024  # Linux starts no program with a longer word (MAX_ARG_STRLEN)
 _RUN = r"\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\([^()]*\)|`[^`]*`"
 _IN_QUOTES = re.compile(rf"\\(?P<escaped>.)|{_RUN}", re.DOTALL)
 _PARTS = re.compile(
@@ -35,7 +31,7 @@ _PARTS = re.compile(
     |(?P<comment>(?<![^\s;&|()])\#[^\n]*)
     |(?P<list>(?<!\S)(?P<name>[A-Za-z_]\w*)\+?=\([^()]*\))
     |(?P<run>{_RUN})
-    |(?P<reference>\$(?:\{{\w+(?::?-[^{{}}]*)?\}}|\w+))
+    |(?P<reference>{REFERENCE})
     |(?P<document>(?<!<)<<(?!<)-?[ \t]*(?P<quote>['"]?)(?P<end>\w+)(?P=quote)(?P<rest>[^\n]*)
         \n.*?(?:^[ \t]*(?P=end)[ \t]*$|\Z))
     |(?P<redirection>(?:(?<!\S)\d+|(?<!\S)&)?(?:<<<|<<-?|>>|>\||[<>]&|<>|[<>])
@@ -69,14 +65,16 @@ class Simple(NamedTuple):
 
 def simple_commands(script: str, env: Env) -> Iterator[Simple]:
     """Yield the commands of a script, with variables filled in where their value is known."""
-    script = _with_kubernetes(script, env)
-    first = _read(script, env)
+    if len(script) >= MAX_SCRIPT_CHARS:
+        return
+    script = Variables(env).fill_first(script)
+    first = _read(script, Variables(env))
     assigned, exported = _assigned(first)
-    known = {**env, **assigned}
+    known = Variables({**env, **assigned})
     exports = {name: _final(assigned.get(name)) for name in exported}
     whole = _read(script, known) if assigned else first
     for words in whole.commands:
-        yield Simple(tuple(_final(expanded(word, known)) for word in words), exports)
+        yield Simple(tuple(_final(known.fill(word)) for word in words), exports)
 
 
 def assignments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -84,39 +82,6 @@ def assignments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word in words:
         if (found := _ASSIGNMENT.fullmatch(word)) and not found[2]:
             yield found[1], found[3]
-
-
-def expanded(text: str, env: Env) -> str:
-    """Fill in variables whose value is known."""
-
-    def value(found: re.Match[str]) -> str:
-        return env.get(_name(found)) or (found[0] if _is_open(found, env) else "")
-
-    return _REFERENCE.sub(value, text)
-
-
-def _name(reference: re.Match[str]) -> str:
-    return next(group for group in reference.groups() if group)
-
-
-def _is_open(reference: re.Match[str], env: Env) -> bool:
-    """Say whether nobody knows the value; one that is empty gives way to a default."""
-    value = env.get(_name(reference))
-    return value is None or (not value and "-" in reference[0])
-
-
-def _with_kubernetes(script: str, env: Env) -> str:
-    """Fill in `$(NAME)`, wherever it stands: that is done before the shell starts."""
-
-    def value(found: re.Match[str]) -> str:
-        if not found[1]:
-            return "$"
-        if found[1] not in env:
-            return found[0]
-        known = env[found[1]]
-        return "${" + found[1] + "}" if known is None else known
-
-    return _OF_KUBERNETES.sub(value, script)
 
 
 @overload
@@ -127,9 +92,9 @@ def _final(word: str | None) -> str | None:
     return None if word is None else word.replace(_DOLLAR, "$").replace(_BACKTICK, "`")
 
 
-def _read(script: str, env: Env) -> _Script:
+def _read(script: str, known: Variables) -> _Script:
     """Split a script into commands, and those into words."""
-    plain = _plain(script, env)
+    plain = _plain(script, known)
     commands: list[list[str]] = [[]]
     branches = False
     place = 0
@@ -154,7 +119,7 @@ def _bare(found: re.Match[str]) -> str:
     return found["single"] or found["escaped"] or ""
 
 
-def _plain(text: str, env: Env) -> str:
+def _plain(text: str, known: Variables) -> str:
     """Drop comments, redirections and here-documents, and fill in what stands outside quotes."""
 
     def part(found: re.Match[str]) -> str:
@@ -167,11 +132,11 @@ def _plain(text: str, env: Env) -> str:
             case "escaped":
                 stays = {"\\$": _DOLLAR, "\\`": _BACKTICK}.get(found[0], found[0])
             case "list":
-                stays = f"{found['name']}={_UNKNOWN_WORD}"
+                stays = f"{found['name']}={UNKNOWN_WORD}"
             case "run":
-                stays = _UNKNOWN_WORD
+                stays = UNKNOWN_WORD
             case "reference":
-                stays = _unquoted(found[0], env)
+                stays = known.as_words(found[0])
             case "document":
                 stays = found["rest"]
         return stays
@@ -187,19 +152,8 @@ def _plain(text: str, env: Env) -> str:
 def _quoted(found: re.Match[str]) -> str:
     """Take what a backslash or a command means inside double quotes."""
     if found["escaped"] is None:
-        return _UNKNOWN_WORD
+        return UNKNOWN_WORD
     return {"\n": "", "$": _DOLLAR, "`": _BACKTICK}.get(found["escaped"], found[0])
-
-
-def _unquoted(text: str, env: Env) -> str:
-    """Fill in a variable the way a shell does outside quotes: at spaces it becomes words."""
-    reference = _REFERENCE.fullmatch(text)
-    if reference is None or _is_open(reference, env):
-        return "${" + _name(reference) + "}" if reference else text
-    value = env.get(_name(reference)) or ""
-    if "$" in value:
-        return shlex.quote(value) if value.split() == [value] else _UNKNOWN_WORD
-    return " ".join(shlex.quote(word) for word in value.split())
 
 
 def _assigned(script: _Script) -> tuple[dict[str, str | None], tuple[str, ...]]:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.lint.shell import assignments, simple_commands
+from infra.lint.shell import MAX_SCRIPT_CHARS, assignments, simple_commands
+from infra.lint.variables import MAX_COMMAND_CHARS
 
 FOLDER = Path(__file__).parents[2] / "cases"
 CASES: list[dict[str, Any]] = yaml.load(
@@ -21,7 +22,6 @@ CASES: list[dict[str, Any]] = yaml.load(
 )
 BASH = shutil.which("bash")
 SHOW = f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
-HOSTILE_BYTES = 200_000
 HOSTILE_S = 10.0
 
 
@@ -80,8 +80,25 @@ def test_only_assignments_before_a_program_are_its_variables() -> None:
 )
 def test_a_hostile_script_takes_no_longer_than_its_size_allows(part: str) -> None:
     """A pattern that tries every combination would never come back."""
-    script = part * (HOSTILE_BYTES // len(part))
+    script = part * (MAX_SCRIPT_CHARS // len(part) - 1)
     started = time.process_time()
     for simple in simple_commands(script, {"A": "b"}):
         assert simple.words is not None
     assert time.process_time() - started < HOSTILE_S
+
+
+def test_a_script_that_no_kernel_would_start_is_not_read() -> None:
+    """16 MiB of it would take half a minute."""
+    script = "show a " + "b" * MAX_SCRIPT_CHARS
+    assert list(simple_commands(script, {})) == []
+
+
+@pytest.mark.parametrize("form", ["$A", '"$A"', "$(A)", "${A}x"])
+def test_variables_do_not_fill_the_memory(form: str) -> None:
+    """100,000 characters, 10,000 times: what Linux would not start is not built either."""
+    script = f"show {f'{form} ' * 10_000}"
+    words = [
+        word for simple in simple_commands(script, {"A": "b" * 100_000}) for word in simple.words
+    ]
+    assert len(words) == 10_001
+    assert sum(map(len, words)) < 4 * MAX_COMMAND_CHARS  # each step has its own limit
