@@ -191,6 +191,8 @@ class _Judge(NamedTuple):
         elif flag.nargs == 0:
             if use.inline:
                 yield WrongValue("type", "takes no value")
+        elif use.inline and not flag.inline:
+            yield WrongValue("type", "takes its value as a word of its own")
         elif not values and flag.nargs not in ("?", "*"):
             yield WrongValue("type", "needs a value")
         elif _PLUGINS.get(use.name) not in self.given:

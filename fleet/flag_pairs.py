@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fleet.engine_flags import engine_version
 from fleet.flag_fault import Fault
-from fleet.flag_target import PROGRAM_ENGINES, Candidate, Target
+from fleet.flag_target import PROGRAM_ENGINES, TRTLLM_SETTINGS, Candidate, Target
 from fleet.flag_words import Use
 from fleet.units import whole_number
 
@@ -242,6 +242,14 @@ def _one_indexer(line: Setup) -> Conflict | None:
     return Conflict("--serve-indexer", what, "Keep one of them")
 
 
+def _one_way_of_settings(line: Setup) -> Conflict | None:
+    settings = [use.name for use in line.uses if use.name.startswith(TRTLLM_SETTINGS)]
+    if not settings or not line.has("--override-engine-args"):
+        return None
+    what = f"--override-engine-args and {settings[0]} exclude each other"
+    return Conflict("--override-engine-args", what, "Give all settings in one of the two ways")
+
+
 # Read in the engines' own checks (`__post_init__`, argument hooks) of the published wheels.
 PAIR_RULES: tuple[PairRule, ...] = (
     PairRule(programs=_VLLM, check=_dspark_with_pipeline, until=(0, 30)),
@@ -253,6 +261,7 @@ PAIR_RULES: tuple[PairRule, ...] = (
     PairRule(programs=_SGLANG, check=_dspark_with_attention_copies),
     PairRule(programs=_SGLANG, check=_dflash_without_pipeline),
     PairRule(programs=_SGLANG, check=_storage_without_context, until=(0, 5, 22)),
+    PairRule(programs=frozenset({"dynamo.trtllm"}), check=_one_way_of_settings),
     PairRule(
         programs=frozenset({"dynamo.frontend", "dynamo.vllm", "dynamo.sglang", "dynamo.mocker"}),
         check=_one_indexer,

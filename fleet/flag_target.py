@@ -27,12 +27,13 @@ from fleet.flag_words import Grammar
 
 Engine = Literal["vllm", "sglang"]
 
-# Which engine a program is or wraps; None: it computes nothing.
+# Which engine a program is or wraps; None: it computes nothing, or its engine has no table.
 PROGRAM_ENGINES: Mapping[str, Engine | None] = {
     "vllm": "vllm",
     "sglang": "sglang",
     "dynamo.vllm": "vllm",
     "dynamo.sglang": "sglang",
+    "dynamo.trtllm": None,
     "dynamo.frontend": None,
     "dynamo.mocker": None,
 }
@@ -40,6 +41,8 @@ PROGRAM_ENGINES: Mapping[str, Engine | None] = {
 # (`passthrough` in the tables).
 CHAT_PROCESSOR = "--dyn-chat-processor"
 _CHAT_FLAGS = ("--tool-call-parser", "--reasoning-parser", "--chat-template")
+# Keys of TensorRT-LLM's own settings: `--trtllm.kv_cache_config.dtype auto`.
+TRTLLM_SETTINGS = "--trtllm."
 _VERSION = re.compile(r"\d+(?:\.\d+)+(?:\.?post\d+)?")
 
 
@@ -58,6 +61,13 @@ class Candidate(NamedTuple):
     program: str
     engine: FlagTable | None
     dynamo: FlagTable | None
+
+    @property
+    def runs(self) -> str | None:
+        """Name the engine that runs; None: the program computes nothing."""
+        if self.program == "dynamo.trtllm":
+            return "trtllm"
+        return self.engine.engine if self.engine else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +148,8 @@ def grammar(candidate: Candidate, processor: str | None = None) -> Grammar:
     if dynamo is None:
         return Grammar(own={}, passed=served, vllm=vllm, positional=1 if vllm else 0)
     own = dynamo.parsers.get(program.removeprefix("dynamo."), {})
+    if program == "dynamo.trtllm":
+        return Grammar(own={}, passed=own, vllm=False, positional=0, settings=TRTLLM_SETTINGS)
     if program == "dynamo.frontend":
         return Grammar(own=own, passed=_chat_flags(processor), vllm=False, positional=0)
     return Grammar(own=own, passed=_inside(served), vllm=vllm, positional=0)

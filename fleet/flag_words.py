@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.flag_table import Flag, Flags
+from fleet.flag_table import Domain, Flag, Flags
 
 _FLAG = re.compile(r"--?[A-Za-z][^\s=]*(?:=.*)?", re.DOTALL)
 _ONE_VALUE = (None, "?")
+_SETTING = Flag(names=(), domain=Domain(type="str"), repeats=True, inline=False)
 
 
 class Given(NamedTuple):
@@ -61,6 +62,7 @@ class Grammar:
     passed: Flags  # what goes on to the engine; a prefix is enough
     vllm: bool  # its additions
     positional: int  # how many words may stand alone
+    settings: str | None = None  # what starts so is the key of a setting, known or not
 
 
 class Line(NamedTuple):
@@ -138,6 +140,8 @@ def _values(words: Sequence[str], index: int, found: _Found) -> tuple[Given, ...
 
 def _find(spelled: str, grammar: Grammar) -> _Found:
     name = _long_form(spelled) if grammar.vllm else spelled
+    if grammar.settings and spelled.startswith(grammar.settings):
+        return _Found(spelled, _SETTING)
     if spelled in grammar.own:
         return _Found(spelled, grammar.own[spelled])
     if name in grammar.passed:
