@@ -19,6 +19,7 @@ from fleet.model import KvDtype, Model, StateDtype
 from fleet.release import Role
 from infra.lint.commands import Command, is_flag
 from infra.lint.given_flags import GivenFlags, ServingEngine
+from infra.lint.weights_source import is_local, names_repo, parts
 
 # They bring arguments from elsewhere, other weights or another split: nothing can be said.
 _OBSCURING = frozenset(
@@ -116,15 +117,15 @@ class EngineShape:
         if self.draft is None or self.draft.source is None:
             return None
         source = self.draft.source
-        if not _is_local(source):
+        if not is_local(source):
             return source if source in model.drafts else None
         fitting = [
             name
             for name, draft in model.drafts.items()
             if draft.method == self.draft.method and self.engine in draft.engines
         ]
-        named = [name for name in fitting if _names_repo(source, name)]
-        if any(model.name in part for part in _parts(source)) and not named:
+        named = [name for name in fitting if names_repo(source, name)]
+        if any(model.name in part for part in parts(source)) and not named:
             return None  # another draft of the same model
         candidates = named or fitting
         return candidates[0] if len(candidates) == 1 else None
@@ -166,21 +167,6 @@ def engine_shape(command: Command) -> EngineShape | None:
     return _shape(command.engine, command.versions.engine, texts, skips)
 
 
-def serves(command: Command, model: Model) -> bool:
-    """Say whether an engine loads the very weights of a model, not a variant of them."""
-    source = command.value("--model", "--model-path")
-    if not source and command.words and not is_flag(command.words[0].text):
-        source = command.words[0].text
-    served = command.value("--served-model-name") or ""
-    if source == model.repo:
-        return True
-    if source and not _is_local(source):
-        return False
-    if any(model.name in part for part in _parts(source or "")):
-        return _names_repo(source or "", model.repo)
-    return _names_repo(served, model.repo)
-
-
 @lru_cache(maxsize=1024)
 def _shape(
     engine: ServingEngine, version: str | None, texts: tuple[str, ...], skips_decode_lock: bool
@@ -193,7 +179,7 @@ def _shape(
     if tensor is None or pipeline is None or data is None or context is None:
         return None
     draft = _vllm_draft(given) if engine == "vllm" else _sglang_draft(given)
-    role = _role(given)
+    role = role_of(given.value("--disaggregation-mode"))
     return EngineShape(
         engine=engine,
         version=version,
@@ -216,8 +202,8 @@ def _shape(
     )
 
 
-def _role(given: GivenFlags) -> Role:
-    mode = given.value("--disaggregation-mode")
+def role_of(mode: str | None) -> Role:
+    """Read `--disaggregation-mode`."""
     roles: Mapping[str | None, Role] = {"prefill": "prefill", "decode": "decode"}
     return roles.get(mode, "aggregated")
 
@@ -297,17 +283,3 @@ def _states(
     if draft and draft.method == "dspark" and draft.tokens and not replays and role != "prefill":
         verified = draft.tokens + 1
     return kept - skips_decode_lock + verified
-
-
-def _is_local(source: str) -> bool:
-    return source.startswith(("/", ".", "~", "$")) or source.count("/") != 1
-
-
-def _parts(source: str) -> list[str]:
-    return source.lower().split("/")
-
-
-def _names_repo(source: str, repo: str) -> bool:
-    """Say whether a path has a folder named like a repository, or that of the hub's cache."""
-    owner, _, name = repo.lower().partition("/")
-    return any(part in (name, f"models--{owner}--{name}") for part in _parts(source))

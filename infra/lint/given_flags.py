@@ -9,7 +9,7 @@ from typing import Literal
 from fleet.engine_flags import FIELD_FLAGS
 from infra.lint.commands import is_flag
 
-ServingEngine = Literal["vllm", "sglang"]
+ServingEngine = Literal["vllm", "sglang", "trtllm"]
 
 # Other names of the flags in FIELD_FLAGS, and the flags that no typed field has.
 _OTHER_NAMES: Mapping[ServingEngine, Mapping[str, tuple[str, ...]]] = {
@@ -38,7 +38,7 @@ _LENGTH_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**
 def shape_flag(engine: ServingEngine, field: str) -> tuple[str, ...]:
     """Name the flags of a field, the usual one first."""
     usual = FIELD_FLAGS[engine].get(field)
-    others = _OTHER_NAMES[engine].get(field, ())
+    others = _OTHER_NAMES.get(engine, {}).get(field, ())
     return (usual, *others) if usual else others
 
 

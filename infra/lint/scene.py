@@ -47,6 +47,11 @@ class Scene:
         """Everything that pods are made of."""
         return tuple(template for item in self.workloads for template in item.templates)
 
+    @cached_property
+    def config_maps(self) -> Mapping[tuple[str, str], Manifest]:
+        """The ConfigMaps, by region and name."""
+        return {(item.region, item.name): item for item in self.of("ConfigMap")}
+
     def commands_of(self, workload: Workload) -> tuple[Command, ...]:
         """Return the engines and frontends that a workload starts."""
         return self._commands[workload]

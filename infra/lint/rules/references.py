@@ -108,20 +108,17 @@ def _claims(scene: Scene) -> Iterator[Spot]:
 
 
 def _config_keys(scene: Scene) -> Iterator[Spot]:
-    maps: dict[tuple[str, str], Manifest] = {
-        (item.region, item.name): item for item in scene.of("ConfigMap")
-    }
     for template in scene.templates:
         for index, volume in enumerate(sequence(template.spec.get("volumes"))):
             source = volume.get("configMap") if isinstance(volume, dict) else None
             if not isinstance(source, dict) or source.get("optional"):
                 continue
-            found = maps.get((template.manifest.region, str(source.get("name"))))
+            found = scene.config_maps.get((template.manifest.region, str(source.get("name"))))
             if found is None:
                 continue
             keys = _keys(found)
             for place, item in enumerate(sequence(source.get("items"))):
-                if isinstance(item, dict) and item.get("key") not in keys:
+                if isinstance(item, dict) and str(item.get("key")) not in keys:
                     path = (*template.spec_path, "volumes", index, "configMap", "items", place)
                     what = f"ConfigMap {found.name} has no key {item.get('key')}"
                     yield Spot(template.manifest, path, what)
@@ -145,7 +142,7 @@ def _accounts(scene: Scene) -> Iterator[Spot]:
         near = accounts.get(workload.manifest.region)
         for template in workload.templates if near else ():
             name = template.spec.get("serviceAccountName")
-            if name not in (None, "default") and name not in (near or ()):
+            if isinstance(name, str) and name not in ("default", *(near or ())):
                 path = (*template.spec_path, "serviceAccountName")
                 yield Spot(template.manifest, path, f"there is no ServiceAccount {name}")
 

@@ -12,11 +12,14 @@ from typing import get_args
 
 import pytest
 
-from fleet.load import load_release, preset_names
+from fleet.load import Fleet, load_fleet, load_release, preset_names
+from fleet.memory import role_memories
 from fleet.release_checks import backend_problem
 from fleet.spec import Backend, Kubernetes
+from infra.lint.engine_memory import judged_engines
 from infra.lint.ruleset import RULES
 from infra.lint.run import Report, lint
+from infra.lint.scene import Scene
 from infra.lint.subject import Subject, subject
 
 DAY = date(2026, 11, 30)
@@ -57,6 +60,11 @@ def given(folder: Path, preset: str, backend: Backend, more: str = PLAIN) -> Sub
     return subject([file])
 
 
+def scene_of(fleet: Fleet) -> Scene:
+    """Render a fleet for the rules."""
+    return subject([fleet.path]).scene
+
+
 def judged(found: Subject) -> Report:
     """Run all rules, with the waivers that the file has: none."""
     assert found.waivers == ()
@@ -78,6 +86,18 @@ def test_a_preset_is_clean(tmp_path: Path, preset: str, backend: Backend) -> Non
     nodes = load_release(preset, beside=tmp_path).nodes
     assert len(found.scene.engines) == 18 // nodes, "the rules must have had engines to look at"
     assert complaints(judged(found)) == []
+
+
+@pytest.mark.parametrize(("preset", "backend"), SERVED)
+def test_memory_is_judged_by_the_numbers_of_the_release(
+    tmp_path: Path, preset: str, backend: Backend
+) -> None:
+    """What the linter reads out of a rendering is what `plan` promises for the release."""
+    given(tmp_path, preset, backend)
+    fleet = load_fleet(tmp_path / "fleet.yaml")
+    promised = role_memories(fleet.model, fleet.hardware, fleet.release)
+    read = {engine.shape.role: engine.memory for engine in judged_engines(scene_of(fleet))}
+    assert read == promised
 
 
 @pytest.mark.parametrize(("backend", "scheduling"), SCHEDULING)
