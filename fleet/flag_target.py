@@ -7,7 +7,7 @@ have one: what both refuse, it refuses. Without a version, what all refuse is wr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -23,7 +23,7 @@ from fleet.flag_table import (
     known_versions,
     load_table,
 )
-from fleet.flag_words import Grammar
+from fleet.flag_words import Grammar, Line, read_line
 
 Engine = Literal["vllm", "sglang"]
 
@@ -39,7 +39,7 @@ PROGRAM_ENGINES: Mapping[str, Engine | None] = {
 }
 # What a frontend takes besides its own flags, by the processor that it is told to use
 # (`passthrough` in the tables).
-CHAT_PROCESSOR = "--dyn-chat-processor"
+_CHAT_PROCESSOR = "--dyn-chat-processor"
 _CHAT_FLAGS = ("--tool-call-parser", "--reasoning-parser", "--chat-template")
 # Keys of TensorRT-LLM's own settings: `--trtllm.kv_cache_config.dtype auto`.
 TRTLLM_SETTINGS = "--trtllm."
@@ -137,6 +137,21 @@ def basis(engine: TableEngine, version: str | None) -> Basis:
 def _load(engine: TableEngine, versions: tuple[str, ...]) -> tuple[FlagTable, ...]:
     found = (load_table(engine, version) for version in reversed(versions))
     return tuple(table for table in found if table is not None)
+
+
+def line_of(candidate: Candidate, words: Sequence[str]) -> Line:
+    """Take a command line apart as a program's own parser does."""
+    return read_line(words, grammar(candidate, _processor(candidate.program, words)))
+
+
+def _processor(program: str, words: Sequence[str]) -> str | None:
+    if program != "dynamo.frontend":
+        return None
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == _CHAT_PROCESSOR:
+            return value if equals else next(iter(words[index + 1 : index + 2]), None)
+    return None
 
 
 @cache

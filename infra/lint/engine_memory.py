@@ -12,11 +12,11 @@ from fleet.model import Model
 from fleet.units import format_bytes
 from infra.lint.commands import Command
 from infra.lint.engine_shape import EngineShape, engine_shape
-from infra.lint.given_flags import shape_flag
 from infra.lint.gpus import hardware_of
 from infra.lint.pods import PodTemplate, Workload
 from infra.lint.rule import Spot
 from infra.lint.scene import Scene
+from infra.lint.shape_flags import shape_flag
 from infra.lint.trtllm_shape import SETTINGS, trtllm_shape
 from infra.lint.weights_source import serves
 

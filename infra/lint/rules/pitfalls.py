@@ -23,6 +23,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _PLACEHOLDER = re.compile(r"(?:^|/)(?:example\.(?:com|org|net)|your-\w+|my-registry)(?:[/:]|$)")
 _DOWNLOAD = re.compile(r"snapshot_download|\bhf download\b|huggingface-cli download")
 _ONLINE = re.compile(r"\bHF_HUB_OFFLINE=0\b")
+_DRAFT = "--speculative-config"
 _FLOATING = frozenset({"main", "master", "latest", "HEAD"})
 
 
@@ -47,12 +48,11 @@ def _synthetic(scene: Scene) -> Iterator[Spot]:
             if name in _SYNTHETIC_ENV and value is not None and value.lower() not in _OFF:
                 yield Spot(template.manifest, path, f"{name}={value} accepts drafts unseen")
     for command in scene.commands:
-        for word in command.words:
-            settings = _json(word.text)
-            keys = [key for key in settings if key.startswith("synthetic_acceptance")]
-            if settings.get("rejection_sample_method") == "synthetic" or keys:
-                what = "rejection sampling is synthetic: drafts are accepted unseen"
-                yield Spot(command.container.manifest, word.path, what)
+        settings = command.given.keys(_DRAFT)
+        keys = [key for key in settings if key.startswith("synthetic_acceptance")]
+        if settings.get("rejection_sample_method") == "synthetic" or keys:
+            what = "rejection sampling is synthetic: drafts are accepted unseen"
+            yield Spot(command.container.manifest, command.place(_DRAFT), what)
 
 
 def _mnnvl(scene: Scene) -> Iterator[Spot]:
@@ -117,13 +117,12 @@ def _floating_revision(scene: Scene) -> Iterator[Spot]:
 
 def _many_drafts(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
-        found = command.find("--speculative-config", "--speculative-dspark-block-size")
-        if found is None:
-            continue
-        count = whole_number(_json(found.text).get("num_speculative_tokens", found.text))
+        flag = _DRAFT if command.engine == "vllm" else "--speculative-dspark-block-size"
+        asked = command.given.keys(flag).get("num_speculative_tokens", command.value(flag))
+        count = whole_number(asked)
         if count is not None and count > 4:
             what = f"{count} drafts per step"
-            yield Spot(command.container.manifest, found.path, what)
+            yield Spot(command.container.manifest, command.place(flag), what)
 
 
 def _stream_interval(scene: Scene) -> Iterator[Spot]:
@@ -186,16 +185,6 @@ def _everything_transport(scene: Scene) -> Iterator[Spot]:
         for name, value, path in command.container.env_entries():
             if command.engine == "trtllm" and (name, value) == ("UCX_TLS", "all"):
                 yield Spot(command.container.manifest, path, "UCX_TLS=all hangs the set-up")
-
-
-def _json(text: str) -> dict[str, object]:
-    if not text.startswith("{"):
-        text = text.partition("=")[2]
-    try:
-        found = json.loads(text) if text.startswith("{") else {}
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 RULES: tuple[Rule, ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -54,25 +55,18 @@ def _ranks(command: Command) -> int | None:
     """Multiply the parallel sizes that take a GPU each, as the engine counts them."""
     flags = {
         "vllm": (
-            ("--tensor-parallel-size", "-tp"),
-            ("--pipeline-parallel-size", "-pp"),
-            ("--data-parallel-size", "-dp"),
+            "--tensor-parallel-size",
+            "--pipeline-parallel-size",
+            "--data-parallel-size",
         ),
         # SGLang's data parallelism of the attention is inside the tensor ranks.
-        "sglang": (
-            ("--tp-size", "--tensor-parallel-size", "--tp"),
-            ("--pp-size", "--pipeline-parallel-size"),
-        ),
+        "sglang": ("--tp-size", "--pp-size"),
     }.get(command.engine or "")
-    if flags is None or not command.has(*flags[0]):
+    if flags is None or not command.has(flags[0]):
         return None
-    total = 1
-    for names in flags:
-        size = whole_number(command.value(*names) or "1")
-        if size is None:
-            return None
-        total *= size
-    return total
+    sizes = [command.given.number(flag, default=1) for flag in flags]
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _rack_overflow(scene: Scene) -> Iterator[Spot]:

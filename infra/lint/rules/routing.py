@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -152,16 +151,11 @@ def _no_events(scene: Scene) -> Iterator[Spot]:
 
 
 def _publishes(command: Command) -> bool:
-    text = command.value("--kv-events-config")
-    if text is None:
+    flag = "--kv-events-config"
+    if not command.has(flag):
         return False
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError):
-        settings = None
-    if not isinstance(settings, dict):
-        return True  # the flag rule says what is wrong with it
-    return command.engine == "sglang" or settings.get("enable_kv_cache_events", True) is not False
+    enabled = command.given.keys(flag).get("enable_kv_cache_events", True)
+    return command.engine == "sglang" or str(enabled).lower() != "false"
 
 
 def _events_unread(scene: Scene) -> Iterator[Spot]:
