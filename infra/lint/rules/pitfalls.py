@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from fleet.units import whole_number
 from infra.lint.images import parse_image
-from infra.lint.manifest import Manifest
-from infra.lint.pods import Container, PodTemplate, named, sequence
+from infra.lint.pods import sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -21,21 +19,12 @@ _MNNVL_ENV = ("NCCL_MNNVL_ENABLE", "UCX_CUDA_IPC_ENABLE_MNNVL", "MC_FORCE_MNNVL"
 _MULTI_NODE_REDUCE = ("VLLM_FLASHINFER_ALLREDUCE_BACKEND", "mnnvl")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PLACEHOLDER = re.compile(r"(?:^|/)(?:example\.(?:com|org|net)|your-\w+|my-registry)(?:[/:]|$)")
-_DOWNLOAD = re.compile(r"snapshot_download|\bhf download\b|huggingface-cli download")
-_ONLINE = re.compile(r"\bHF_HUB_OFFLINE=0\b")
 _DRAFT = "--speculative-config"
 _FLOATING = frozenset({"main", "master", "latest", "HEAD"})
 
 
-def _engine_containers(scene: Scene) -> Iterator[tuple[PodTemplate, Container]]:
-    for workload in scene.engines:
-        for template in workload.templates:
-            for container in template.containers():
-                yield template, container
-
-
 def _benchmark_env(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name in _BENCHMARK_ENV and value is not None and value.lower() not in _OFF:
                 what = f"{name} lets anyone who reaches the engine clear its cache"
@@ -43,7 +32,7 @@ def _benchmark_env(scene: Scene) -> Iterator[Spot]:
 
 
 def _synthetic(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name in _SYNTHETIC_ENV and value is not None and value.lower() not in _OFF:
                 yield Spot(template.manifest, path, f"{name}={value} accepts drafts unseen")
@@ -56,7 +45,7 @@ def _synthetic(scene: Scene) -> Iterator[Spot]:
 
 
 def _mnnvl(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         claims = container.manifest.at(*container.path, "resources", "claims")
         if sequence(claims) or sequence(template.spec.get("resourceClaims")):
             continue
@@ -68,7 +57,7 @@ def _mnnvl(scene: Scene) -> Iterator[Spot]:
 
 
 def _bad_tag(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         image = parse_image(container.image)
         if image.repository.endswith("vllm/vllm-openai") and image.tag == "kimi-k3":
             yield Spot(template.manifest, (*container.path, "image"), "the image of day 0")
@@ -98,15 +87,6 @@ def _duplicate_keys(scene: Scene) -> Iterator[Spot]:
             yield Spot(manifest, path, what)
 
 
-def _downloads(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
-        for key in ("command", "args"):
-            for index, text in enumerate(sequence(container.data.get(key))):
-                if isinstance(text, str) and (_DOWNLOAD.search(text) or _ONLINE.search(text)):
-                    what = "the engine downloads when it starts"
-                    yield Spot(template.manifest, (*container.path, key, index), what)
-
-
 def _floating_revision(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
         found = command.find("--revision", "--tokenizer-revision", "--code-revision")
@@ -133,47 +113,8 @@ def _stream_interval(scene: Scene) -> Iterator[Spot]:
             yield Spot(command.container.manifest, found.path, what)
 
 
-def _sub_paths(scene: Scene) -> Iterator[Spot]:
-    """Compare what Jobs leave in a claim with what pods mount out of it."""
-    filled = {claim: folders for manifest in scene.of("Job") for claim, folders in _fills(manifest)}
-    for template, container in _engine_containers(scene):
-        claims = _claims(template.spec)
-        for index, name, mount in named(container.data.get("volumeMounts")):
-            folder, claim = mount.get("subPath"), claims.get(name)
-            if not isinstance(folder, str) or claim not in filled:
-                continue
-            if folder.partition("/")[0] not in filled[claim]:
-                path = (*container.path, "volumeMounts", index, "subPath")
-                what = f"no Job here fills {folder} of claim {claim}"
-                yield Spot(template.manifest, path, what)
-
-
-def _fills(job: Manifest) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield (claim, top folders that a download leaves there) of a Job, where it is certain."""
-    spec = job.at("spec", "template", "spec")
-    if not isinstance(spec, dict):
-        return
-    claims = _claims(spec)
-    for _, _, container in named(spec.get("containers")):
-        text = json.dumps(container)
-        if not _DOWNLOAD.search(text) or "local-dir" in text or "local_dir" in text:
-            continue
-        for mount in named(container.get("volumeMounts")):
-            if mount.name in claims:
-                # The layout of a Hugging Face home: hub/models--org--name/snapshots/revision.
-                yield claims[mount.name], frozenset({"hub"})
-
-
-def _claims(spec: Mapping[str, object]) -> dict[str, str]:
-    return {
-        name: str(volume.get("claimName"))
-        for _, name, item in named(spec.get("volumes"))
-        if isinstance(volume := item.get("persistentVolumeClaim"), dict)
-    }
-
-
 def _symmetric_memory(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name == "VLLM_USE_NCCL_SYMM_MEM" and value == "1":
                 what = "NCCL's symmetric memory breaks the capture of CUDA graphs here"
@@ -246,16 +187,6 @@ RULES: tuple[Rule, ...] = (
         check=_duplicate_keys,
     ),
     Rule(
-        id="P007",
-        severity="warning",
-        title="An engine finds its files on the node",
-        reason="Every pod reads the draft or the weights again at each start: of six pods two "
-        "read 1.5 TB each.",
-        source="dynamo recipes/kimi-k3",
-        fix="Stage weights, draft and tokenizer on the nodes beforehand.",
-        check=_downloads,
-    ),
-    Rule(
         id="P008",
         severity="warning",
         title="Revisions are fixed",
@@ -282,15 +213,6 @@ RULES: tuple[Rule, ...] = (
         source="InferenceX#2686",
         fix="Lower --stream-interval to 10, and record it with every result.",
         check=_stream_interval,
-    ),
-    Rule(
-        id="P011",
-        severity="error",
-        title="What a pod mounts, a Job has filled",
-        reason="The mount is empty, and the engine fails after its pod was placed.",
-        source="dynamo recipes/kimi-k3 (model-download.yaml)",
-        fix="Download with --local-dir to that folder, or mount the cache as HF_HOME.",
-        check=_sub_paths,
     ),
     Rule(
         id="P012",
