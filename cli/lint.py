@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
@@ -14,7 +13,7 @@ from cli.lint_output import print_report, report_json
 from cli.output import output_choice, print_facts, print_json
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError, sentence
 from fleet.spec import Kubernetes
-from infra.lint.rule import Rule
+from infra.lint.rule import Rule, which_rule
 from infra.lint.ruleset import RULES
 from infra.lint.run import lint as run_lint
 from infra.lint.sarif import sarif
@@ -80,9 +79,8 @@ def _rule(name: str) -> Rule:
     wanted = name.upper()
     if wanted in known:
         return known[wanted]
-    near = ", ".join(get_close_matches(wanted[:8], sorted(known), n=3, cutoff=0.5))
-    fix = f"Did you mean {near}? " if near else ""
-    raise ConfigError(f"--explain {name[:60]!r}: there is no such rule. {fix}See docs/rules.md.")
+    fix = which_rule(wanted, RULES)
+    raise ConfigError(f"--explain {name[:60]!r}: there is no such rule. {fix}.")
 
 
 def _explain(rule: Rule, output: str) -> None:

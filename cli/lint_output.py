@@ -70,6 +70,8 @@ def _line(finding: Finding, more: str) -> str:
 
 def _safe(text: str) -> str:
     """Keep what is in a manifest from moving the cursor."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

@@ -95,7 +95,7 @@ PLACED_FLAGS = frozenset(
     }
 )
 
-_NUMBERS = re.compile(r"v?([0-9]+(?:\.[0-9]+)*)")
+_NUMBERS = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)")
 NEWEST = (10**6,)
 
 

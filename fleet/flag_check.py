@@ -17,9 +17,9 @@ from fleet.flag_fault import Fault, Kind
 from fleet.flag_pairs import pair_faults
 from fleet.flag_spelling import meaning, value_owner, versions_text
 from fleet.flag_table import TITLES, FlagTable, tables
-from fleet.flag_target import CHAT_PROCESSOR, Candidate, Target, choose, grammar
+from fleet.flag_target import Candidate, Target, choose, line_of
 from fleet.flag_values import Configs, WrongValue, wrong_key_text, wrong_text
-from fleet.flag_words import Given, Use, read_line
+from fleet.flag_words import Given, Use
 
 _HELP = frozenset({"-h", "--help"})
 # Values that a wrapper adds to a flag of its engine (`passthrough` in the tables).
@@ -81,7 +81,7 @@ def _key(fault: Fault) -> tuple[object, ...]:
 def _faults(
     target: Target, candidate: Candidate, words: Sequence[str], env: Env, *, explain: bool
 ) -> Iterator[Fault]:
-    line = read_line(words, grammar(candidate, _processor(target.program, words)))
+    line = line_of(candidate, words)
     judge = _Judge(target, candidate, {use.name for use in line.uses}, explain)
     for use in line.uses:
         if use.spelled not in _HELP:
@@ -91,16 +91,6 @@ def _faults(
         yield _left(word, target)
     yield from pair_faults(target, candidate, line.uses, env)
     yield from env_faults(target, candidate, env, explain=explain)
-
-
-def _processor(program: str, words: Sequence[str]) -> str | None:
-    if program != "dynamo.frontend":
-        return None
-    for index, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == CHAT_PROCESSOR:
-            return value if equals else next(iter(words[index + 1 : index + 2]), None)
-    return None
 
 
 def _left(word: Given, target: Target) -> Fault:
@@ -191,6 +181,8 @@ class _Judge(NamedTuple):
         elif flag.nargs == 0:
             if use.inline:
                 yield WrongValue("type", "takes no value")
+        elif use.inline and not flag.inline:
+            yield WrongValue("type", "takes its value as a word of its own")
         elif not values and flag.nargs not in ("?", "*"):
             yield WrongValue("type", "needs a value")
         elif _PLUGINS.get(use.name) not in self.given:

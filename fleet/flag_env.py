@@ -84,7 +84,7 @@ def _unknown(
 
 def _of_another_engine(candidate: Candidate, name: str, engine: TableEngine) -> Fault | None:
     """Judge a variable of an engine that does not run here."""
-    if candidate.engine is None:  # a frontend may load any engine's parsers
+    if candidate.runs is None:  # a frontend may load any engine's parsers
         return None
     if engine == "dynamo":  # `vllm serve` under a wrapper of Dynamo's
         return None

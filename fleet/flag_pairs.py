@@ -6,15 +6,16 @@ is only known when the pod runs decides nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fleet.engine_flags import engine_version
 from fleet.flag_fault import Fault
-from fleet.flag_target import PROGRAM_ENGINES, Candidate, Target
+from fleet.flag_target import PROGRAM_ENGINES, TRTLLM_SETTINGS, Candidate, Target
 from fleet.flag_words import Use
+from fleet.given_flags import GivenFlags
+from fleet.units import whole_number
 
 Version = tuple[int, ...]
 _OLDEST: Version = ()
@@ -32,49 +33,7 @@ class Conflict(NamedTuple):
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a command line sets, by full name of a flag. Defaults are the reader's."""
-
-    uses: Sequence[Use]
-    env: Sequence[tuple[str, str | None]]
-
-    def has(self, *names: str) -> bool:
-        """Say whether one of some flags is given."""
-        return any(
-            use.flag and set(use.flag.names) & set(names) and not use.negated for use in self.uses
-        )
-
-    def text(self, *names: str) -> str | None:
-        """Return the last value of any of some flags; None: not given, or not known yet."""
-        found: str | None = None
-        for use in self.uses:
-            if use.flag and set(use.flag.names) & set(names) and not use.key:
-                value = use.values[0] if use.values else None
-                found = None if value is None or value.is_open else value.text
-        return found
-
-    def number(self, *names: str, default: int) -> int | None:
-        """Return a number, the default when the flag is missing, None when nobody can know."""
-        if not self.has(*names):
-            return default
-        text = self.text(*names)
-        return int(text) if text and text.isdigit() else None
-
-    def keys(self, name: str) -> dict[str, Any]:
-        """Return the keys of a JSON value, those set one by one too."""
-        found: dict[str, Any] = {}
-        for use in self.uses:
-            if not use.flag or name not in use.flag.names or not use.values:
-                continue
-            if len(use.key) == 1:
-                found[use.key[0]] = use.values[0].text
-            elif not use.key and not use.values[0].is_open:
-                found |= _mapping(use.values[0].text)
-        return found
-
-
-Check = Callable[[Setup], Conflict | None]
+Check = Callable[[GivenFlags], Conflict | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +53,12 @@ def pair_faults(
     env: Sequence[tuple[str, str | None]],
 ) -> Iterator[Fault]:
     """Yield the conflicts between flags of one line."""
-    setup = Setup(uses, env)
+    given = GivenFlags(uses, env)
     version = _version(target, candidate)
     for rule in PAIR_RULES:
         if target.program not in rule.programs or not rule.since <= version < rule.until:
             continue
-        conflict = rule.check(setup)
+        conflict = rule.check(given)
         if conflict is not None:
             flag, what, fix = conflict
             index = next((use.index for use in uses if use.flag and flag in use.flag.names), None)
@@ -115,21 +74,13 @@ def _version(target: Target, candidate: Candidate) -> Version:
     return engine_version(table.version) if table is not None else _NEWEST
 
 
-def _mapping(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 # vLLM
 _VLLM = frozenset({"vllm", "dynamo.vllm"})
 _TP = ("--tensor-parallel-size",)
 _DCP = ("--decode-context-parallel-size",)
 
 
-def _dspark_with_pipeline(line: Setup) -> Conflict | None:
+def _dspark_with_pipeline(line: GivenFlags) -> Conflict | None:
     """From 0.30.0 the check is per model, and K3 supports it (facts of the wheels)."""
     method = str(line.keys("--speculative-config").get("method", "")).lower()
     stages = line.number("--pipeline-parallel-size", default=1)
@@ -139,7 +90,7 @@ def _dspark_with_pipeline(line: Setup) -> Conflict | None:
     return Conflict("--speculative-config", what, "Use tensor parallelism, or drop the draft")
 
 
-def _context_divides_tensor(line: Setup) -> Conflict | None:
+def _context_divides_tensor(line: GivenFlags) -> Conflict | None:
     ranks, context = line.number(*_TP, default=1), line.number(*_DCP, default=1)
     if not ranks or not context or ranks % context == 0:
         return None
@@ -147,7 +98,7 @@ def _context_divides_tensor(line: Setup) -> Conflict | None:
     return Conflict(_DCP[0], what, "Choose a divisor of --tensor-parallel-size")
 
 
-def _headless_serves_nothing(line: Setup) -> Conflict | None:
+def _headless_serves_nothing(line: GivenFlags) -> Conflict | None:
     servers = line.number("--api-server-count", default=0)
     if not line.has("--headless") or not servers:
         return None
@@ -155,14 +106,14 @@ def _headless_serves_nothing(line: Setup) -> Conflict | None:
     return Conflict("--api-server-count", what, "Drop --api-server-count")
 
 
-def _tool_choice_needs_parser(line: Setup) -> Conflict | None:
+def _tool_choice_needs_parser(line: GivenFlags) -> Conflict | None:
     if not line.has("--enable-auto-tool-choice") or line.has("--tool-call-parser"):
         return None
     what = "--enable-auto-tool-choice without --tool-call-parser ends the start"
     return Conflict("--enable-auto-tool-choice", what, "Add --tool-call-parser kimi_k3")
 
 
-def _interval_of_blocks(line: Setup) -> Conflict | None:
+def _interval_of_blocks(line: GivenFlags) -> Conflict | None:
     """Holds where the block is known: fp8 keys, 8 ranks, no block size of one's own."""
     flag, variable = "--prefix-cache-retention-interval", "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
     given = line.has(flag)
@@ -172,7 +123,8 @@ def _interval_of_blocks(line: Setup) -> Conflict | None:
         and line.text(*_TP) == "8"
         and not line.has("--block-size", "--mamba-block-size")
     )
-    if not usual or not text or not text.isdigit() or int(text) % _K3_BLOCK_TOKENS == 0:
+    interval = whole_number(text)
+    if not usual or interval is None or interval % _K3_BLOCK_TOKENS == 0:
         return None
     what = f"retention interval {text} is no multiple of the block of {_K3_BLOCK_TOKENS} tokens"
     where = flag if given else variable
@@ -185,7 +137,7 @@ _DRAFT = "--speculative-algorithm"
 _A2A_FOR_DSPARK = frozenset({"none", "megamoe", "mori"})
 
 
-def _attention_copies(line: Setup) -> int | None:
+def _attention_copies(line: GivenFlags) -> int | None:
     """Return the copies of attention data parallelism, None when nobody can know."""
     if line.has("--attn-dp-size"):
         return line.number("--attn-dp-size", default=1)
@@ -194,7 +146,7 @@ def _attention_copies(line: Setup) -> int | None:
     return 1
 
 
-def _exchange_needs_context(line: Setup) -> Conflict | None:
+def _exchange_needs_context(line: GivenFlags) -> Conflict | None:
     backend = line.text("--dcp-comm-backend")
     if backend not in ("a2a", "fi_a2a") or line.number("--dcp-size", default=1) != 1:
         return None
@@ -202,7 +154,7 @@ def _exchange_needs_context(line: Setup) -> Conflict | None:
     return Conflict("--dcp-comm-backend", what, "Drop it, or raise --dcp-size")
 
 
-def _dspark_with_attention_copies(line: Setup) -> Conflict | None:
+def _dspark_with_attention_copies(line: GivenFlags) -> Conflict | None:
     copies = _attention_copies(line)
     if line.text(_DRAFT) != "DSPARK" or copies is None or copies < 2:
         return None
@@ -217,7 +169,7 @@ def _dspark_with_attention_copies(line: Setup) -> Conflict | None:
     return Conflict("--moe-a2a-backend", what, "Use none, megamoe or mori")
 
 
-def _dflash_without_pipeline(line: Setup) -> Conflict | None:
+def _dflash_without_pipeline(line: GivenFlags) -> Conflict | None:
     stages = line.number("--pp-size", default=1)
     if line.text(_DRAFT) != "DFLASH" or stages is None or stages < 2:
         return None
@@ -225,7 +177,7 @@ def _dflash_without_pipeline(line: Setup) -> Conflict | None:
     return Conflict(_DRAFT, what, "Set --pp-size 1, or drop the draft")
 
 
-def _storage_without_context(line: Setup) -> Conflict | None:
+def _storage_without_context(line: GivenFlags) -> Conflict | None:
     groups = line.number("--dcp-size", default=1)
     if not line.has("--hicache-storage-backend") or groups is None or groups < 2:
         return None
@@ -234,11 +186,19 @@ def _storage_without_context(line: Setup) -> Conflict | None:
 
 
 # Dynamo
-def _one_indexer(line: Setup) -> Conflict | None:
+def _one_indexer(line: GivenFlags) -> Conflict | None:
     if not line.has("--serve-indexer") or not line.has("--use-remote-indexer"):
         return None
     what = "--serve-indexer and --use-remote-indexer exclude each other"
     return Conflict("--serve-indexer", what, "Keep one of them")
+
+
+def _one_way_of_settings(line: GivenFlags) -> Conflict | None:
+    settings = [use.name for use in line.uses if use.name.startswith(TRTLLM_SETTINGS)]
+    if not settings or not line.has("--override-engine-args"):
+        return None
+    what = f"--override-engine-args and {settings[0]} exclude each other"
+    return Conflict("--override-engine-args", what, "Give all settings in one of the two ways")
 
 
 # Read in the engines' own checks (`__post_init__`, argument hooks) of the published wheels.
@@ -252,6 +212,7 @@ PAIR_RULES: tuple[PairRule, ...] = (
     PairRule(programs=_SGLANG, check=_dspark_with_attention_copies),
     PairRule(programs=_SGLANG, check=_dflash_without_pipeline),
     PairRule(programs=_SGLANG, check=_storage_without_context, until=(0, 5, 22)),
+    PairRule(programs=frozenset({"dynamo.trtllm"}), check=_one_way_of_settings),
     PairRule(
         programs=frozenset({"dynamo.frontend", "dynamo.vllm", "dynamo.sglang", "dynamo.mocker"}),
         check=_one_indexer,

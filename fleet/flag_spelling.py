@@ -20,7 +20,7 @@ _SAME_FLAGS: tuple[Mapping[str, str], ...] = (
     {"vllm": "--master-addr", "sglang": "--dist-init-addr"},
     {"vllm": "--pipeline-parallel-size", "sglang": "--pp-size"},
     {"vllm": "--data-parallel-size", "sglang": "--dp-size"},
-    {"vllm": "--enable-expert-parallel", "sglang": "--ep-size"},
+    {"vllm": "--enable-expert-parallel", "sglang": "--ep-size", "trtllm": "--expert-parallel-size"},
     {"vllm": "--moe-backend", "sglang": "--moe-runner-backend"},
     {"vllm": "--all2all-backend", "sglang": "--moe-a2a-backend"},
     {"vllm": "--speculative-config", "sglang": "--speculative-algorithm"},
@@ -128,7 +128,7 @@ def _of_another_program(name: str, candidate: Candidate, target: str) -> Meaning
         if part != kind and any(name in table.parsers.get(part, {}) for table in tables("dynamo")):
             fix = f"Move it to dynamo.{part}"
             return Meaning("scope", f"is a flag of dynamo.{part}, not of {target}", fix)
-    if candidate.engine is None:
+    if candidate.runs is None:
         for engine in ("vllm", "sglang"):
             if any(name in table.parsers["serve"] for table in _all(engine)):
                 fix = "Move it to the worker"
@@ -139,15 +139,15 @@ def _of_another_program(name: str, candidate: Candidate, target: str) -> Meaning
 def _of_another_engine(
     name: str, candidate: Candidate, known: Grammar, target: str
 ) -> Meaning | None:
-    mine = candidate.engine
+    mine = candidate.runs
     if mine is None:
         return None
     for engine in ("vllm", "sglang", "dynamo"):
-        if engine == mine.engine or (engine == "dynamo" and candidate.dynamo):
+        if engine == mine or (engine == "dynamo" and candidate.dynamo):
             continue
         if any(name in flags for table in _all(engine) for flags in table.parsers.values()):
             whose = "Dynamo's workers" if engine == "dynamo" else TITLES[engine]
-            ours = _same_flag(name, engine, mine.engine) or nearest(name, list(known.passed))
+            ours = _same_flag(name, engine, mine) or nearest(name, list(known.passed))
             fix = f"Use {ours}" if ours in known.passed else None
             return Meaning("spelling", f"is a flag of {whose}, not of {target}", fix)
     return None

@@ -51,6 +51,7 @@ class Flag:
     nargs: int | str | None = None  # None: one value; 0: none; `?`, `*`, `+` as in argparse
     positional: bool = False
     repeats: bool = False  # each use adds a value
+    inline: bool = True  # `--flag=value` is as good as two words
     frontend: bool = False  # vLLM: of `vllm serve`, not of the engine inside
     deprecated: bool = False
     removed: bool = False  # still parsed, then the start fails

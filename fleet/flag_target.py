@@ -7,7 +7,7 @@ have one: what both refuse, it refuses. Without a version, what all refuse is wr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -23,23 +23,26 @@ from fleet.flag_table import (
     known_versions,
     load_table,
 )
-from fleet.flag_words import Grammar
+from fleet.flag_words import Grammar, Line, read_line
 
 Engine = Literal["vllm", "sglang"]
 
-# Which engine a program is or wraps; None: it computes nothing.
+# Which engine a program is or wraps; None: it computes nothing, or its engine has no table.
 PROGRAM_ENGINES: Mapping[str, Engine | None] = {
     "vllm": "vllm",
     "sglang": "sglang",
     "dynamo.vllm": "vllm",
     "dynamo.sglang": "sglang",
+    "dynamo.trtllm": None,
     "dynamo.frontend": None,
     "dynamo.mocker": None,
 }
 # What a frontend takes besides its own flags, by the processor that it is told to use
 # (`passthrough` in the tables).
-CHAT_PROCESSOR = "--dyn-chat-processor"
+_CHAT_PROCESSOR = "--dyn-chat-processor"
 _CHAT_FLAGS = ("--tool-call-parser", "--reasoning-parser", "--chat-template")
+# Keys of TensorRT-LLM's own settings: `--trtllm.kv_cache_config.dtype auto`.
+TRTLLM_SETTINGS = "--trtllm."
 _VERSION = re.compile(r"\d+(?:\.\d+)+(?:\.?post\d+)?")
 
 
@@ -58,6 +61,13 @@ class Candidate(NamedTuple):
     program: str
     engine: FlagTable | None
     dynamo: FlagTable | None
+
+    @property
+    def runs(self) -> str | None:
+        """Name the engine that runs; None: the program computes nothing."""
+        if self.program == "dynamo.trtllm":
+            return "trtllm"
+        return self.engine.engine if self.engine else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +139,21 @@ def _load(engine: TableEngine, versions: tuple[str, ...]) -> tuple[FlagTable, ..
     return tuple(table for table in found if table is not None)
 
 
+def line_of(candidate: Candidate, words: Sequence[str]) -> Line:
+    """Take a command line apart as a program's own parser does."""
+    return read_line(words, grammar(candidate, _processor(candidate.program, words)))
+
+
+def _processor(program: str, words: Sequence[str]) -> str | None:
+    if program != "dynamo.frontend":
+        return None
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == _CHAT_PROCESSOR:
+            return value if equals else next(iter(words[index + 1 : index + 2]), None)
+    return None
+
+
 @cache
 def grammar(candidate: Candidate, processor: str | None = None) -> Grammar:
     """Say what a program takes on its command line."""
@@ -138,6 +163,8 @@ def grammar(candidate: Candidate, processor: str | None = None) -> Grammar:
     if dynamo is None:
         return Grammar(own={}, passed=served, vllm=vllm, positional=1 if vllm else 0)
     own = dynamo.parsers.get(program.removeprefix("dynamo."), {})
+    if program == "dynamo.trtllm":
+        return Grammar(own={}, passed=own, vllm=False, positional=0, settings=TRTLLM_SETTINGS)
     if program == "dynamo.frontend":
         return Grammar(own=own, passed=_chat_flags(processor), vllm=False, positional=0)
     return Grammar(own=own, passed=_inside(served), vllm=vllm, positional=0)

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.flag_table import Flag, Flags
+from fleet.flag_table import Domain, Flag, Flags
 
 _FLAG = re.compile(r"--?[A-Za-z][^\s=]*(?:=.*)?", re.DOTALL)
 _ONE_VALUE = (None, "?")
+_SETTING = Flag(names=(), domain=Domain(type="str"), repeats=True, inline=False)
 
 
 class Given(NamedTuple):
@@ -43,6 +44,11 @@ class Use:
     meant: tuple[str, ...] = ()  # more than one: what an abbreviation may stand for
 
     @property
+    def place(self) -> int:
+        """Return the number of the word with its value, or of the flag where it has none."""
+        return self.values[0].place if self.values else self.index
+
+    @property
     def abbreviated(self) -> bool:
         """Say whether a prefix stands for the flag."""
         return len(self.meant) == 1
@@ -61,6 +67,7 @@ class Grammar:
     passed: Flags  # what goes on to the engine; a prefix is enough
     vllm: bool  # its additions
     positional: int  # how many words may stand alone
+    settings: str | None = None  # what starts so is the key of a setting, known or not
 
 
 class Line(NamedTuple):
@@ -68,6 +75,7 @@ class Line(NamedTuple):
 
     uses: tuple[Use, ...]
     left: tuple[Given, ...]  # words that belong to no flag
+    hides_more: bool  # a variable stands alone, or for a flag: it may be any arguments
 
 
 class _Found(NamedTuple):
@@ -82,18 +90,22 @@ def read_line(words: Sequence[str], grammar: Grammar) -> Line:
     uses: list[Use] = []
     left: list[Given] = []
     hidden = False  # a variable stood alone: what follows may be the value of a flag inside it
+    hides_more = False
+    alone = 0
     index = 0
     while index < len(words):
         word = words[index]
         if _FLAG.fullmatch(word) is None:
             hidden = hidden or "$" in word
+            hides_more = hides_more or ("$" in word and alone >= grammar.positional)
+            alone += 1
             if not hidden:
                 left.append(Given(word, index))
             index += 1
             continue
         spelled, equals, text = _split(word, grammar)
         if "$" in spelled:
-            hidden = True
+            hidden = hides_more = True
             index += 1
             continue
         found = _find(spelled, grammar)
@@ -112,7 +124,7 @@ def read_line(words: Sequence[str], grammar: Grammar) -> Line:
         )
         hidden = False
         index += 1 if equals else 1 + len(values)
-    return Line(tuple(uses), tuple(left[grammar.positional :]))
+    return Line(tuple(uses), tuple(left[grammar.positional :]), hides_more)
 
 
 def _split(word: str, grammar: Grammar) -> tuple[str, str, str]:
@@ -138,6 +150,8 @@ def _values(words: Sequence[str], index: int, found: _Found) -> tuple[Given, ...
 
 def _find(spelled: str, grammar: Grammar) -> _Found:
     name = _long_form(spelled) if grammar.vllm else spelled
+    if grammar.settings and spelled.startswith(grammar.settings):
+        return _Found(spelled, _SETTING)
     if spelled in grammar.own:
         return _Found(spelled, grammar.own[spelled])
     if name in grammar.passed:

@@ -77,9 +77,13 @@ def _rule_id(text: str) -> str:
     return text
 
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # fromisoformat takes 2027-W04-7 too
+
+
 def _date(value: object) -> object:
+    text = value if isinstance(value, str) and _DATE.fullmatch(value) else ""
     try:
-        return date.fromisoformat(value if isinstance(value, str) else "")
+        return date.fromisoformat(text)
     except ValueError as error:
         raise refuse(f"{found_text(value)} is no date", "Write it as 2027-01-31") from error
 

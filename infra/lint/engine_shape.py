@@ -7,30 +7,30 @@ it then says nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from fleet.engine_flags import engine_version
+from fleet.given_flags import GivenFlags, given_flags, json_keys
 from fleet.memory import MemoryShape
 from fleet.model import KvDtype, Model, StateDtype
 from fleet.release import Role
-from infra.lint.commands import Command, is_flag
-from infra.lint.given_flags import GivenFlags, ServingEngine
+from infra.lint.commands import Command
+from infra.lint.images import Versions
+from infra.lint.shape_flags import ServingEngine, ShapeFlags
+from infra.lint.weights_source import is_local, names_repo, parts
 
 # They bring arguments from elsewhere, other weights or another split: nothing can be said.
 _OBSCURING = frozenset(
     {
         "--config",
         "--quantization",
-        "-q",
         "--hf-overrides",
         "--json-model-override-args",
         "--cpu-offload-gb",
         "--prefill-context-parallel-size",
-        "-pcp",
         "--attn-cp-size",
         "--moe-dp-size",
         "--dwdp-size",
@@ -70,6 +70,7 @@ _SGLANG_STATE_RATIO_BEFORE = (0, 5, 19)
 # States that one request holds, by how prefixes are kept (SGLang cookbook for K3).
 _SGLANG_STATES = {"extra_buffer": 5, "extra_buffer_lazy": 4, "no_buffer": 3}
 _SGLANG_LEAST_STATES = 3
+_VLLM_DRAFT_FLAGS = ("--speculative-config", "--spec-")
 _SKIPS_DECODE_LOCK = "SGLANG_OPT_MAMBA_SKIP_DECODE_LOCK"
 
 
@@ -116,15 +117,15 @@ class EngineShape:
         if self.draft is None or self.draft.source is None:
             return None
         source = self.draft.source
-        if not _is_local(source):
+        if not is_local(source):
             return source if source in model.drafts else None
         fitting = [
             name
             for name, draft in model.drafts.items()
             if draft.method == self.draft.method and self.engine in draft.engines
         ]
-        named = [name for name in fitting if _names_repo(source, name)]
-        if any(model.name in part for part in _parts(source)) and not named:
+        named = [name for name in fitting if names_repo(source, name)]
+        if any(model.name in part for part in parts(source)) and not named:
             return None  # another draft of the same model
         candidates = named or fitting
         return candidates[0] if len(candidates) == 1 else None
@@ -159,41 +160,25 @@ def engine_shape(command: Command) -> EngineShape | None:
     """Read how a vLLM or SGLang engine runs; None: it is neither, or part of it is not known."""
     if command.engine not in ("vllm", "sglang"):
         return None
-    texts = command.texts
-    if texts and not is_flag(texts[0]):  # vllm serve MODEL
-        texts = texts[1:]
     skips = command.container.env.get(_SKIPS_DECODE_LOCK) == "1"
-    return _shape(command.engine, command.versions.engine, texts, skips)
-
-
-def serves(command: Command, model: Model) -> bool:
-    """Say whether an engine loads the very weights of a model, not a variant of them."""
-    source = command.value("--model", "--model-path")
-    if not source and command.words and not is_flag(command.words[0].text):
-        source = command.words[0].text
-    served = command.value("--served-model-name") or ""
-    if source == model.repo:
-        return True
-    if source and not _is_local(source):
-        return False
-    if any(model.name in part for part in _parts(source or "")):
-        return _names_repo(source or "", model.repo)
-    return _names_repo(served, model.repo)
+    return _shape(command.program, command.texts, command.versions, skips)
 
 
 @lru_cache(maxsize=1024)
 def _shape(
-    engine: ServingEngine, version: str | None, texts: tuple[str, ...], skips_decode_lock: bool
+    program: str, texts: tuple[str, ...], versions: Versions, skips_decode_lock: bool
 ) -> EngineShape | None:
-    given = GivenFlags(engine, texts)
+    given, version = given_flags(program, texts, *versions), versions.engine
+    engine: ServingEngine = "vllm" if program.endswith("vllm") else "sglang"
+    flags = ShapeFlags(engine, given)
     if given.hides_more or given.has(*_OBSCURING):
         return None
-    tensor, pipeline = given.count("tensor", 1), given.count("pipeline", 1)
-    data, context = given.count("data", 1), given.count("decode_context", 0)
+    tensor, pipeline = flags.count("tensor", 1), flags.count("pipeline", 1)
+    data, context = flags.count("data", 1), flags.count("decode_context", 0)
     if tensor is None or pipeline is None or data is None or context is None:
         return None
-    draft = _vllm_draft(given) if engine == "vllm" else _sglang_draft(given)
-    role = _role(given)
+    draft = _vllm_draft(given) if engine == "vllm" else _sglang_draft(flags)
+    role = role_of(given.text("--disaggregation-mode"))
     return EngineShape(
         engine=engine,
         version=version,
@@ -201,67 +186,63 @@ def _shape(
         tensor=tensor,
         pipeline=pipeline,
         data=data,
-        expert=_expert(given, tensor * data),
+        expert=_expert(flags, tensor * data),
         decode_context=context or None,
-        kv_dtype=_KV_DTYPES.get(given.text("kv_dtype") or ""),
-        state_dtype=_state_dtype(given),
-        state_pool_ratio=_state_ratio(given, version),
-        gpu_memory_utilization=_utilization(given, version),
-        context_tokens=given.length("context_tokens"),
-        max_sequences=given.count("max_num_seqs", 0) or None,
-        states_per_sequence=_states(given, draft, role, skips_decode_lock),
+        kv_dtype=_KV_DTYPES.get(flags.text("kv_dtype") or ""),
+        state_dtype=_state_dtype(flags),
+        state_pool_ratio=_state_ratio(flags, version),
+        gpu_memory_utilization=_utilization(flags, version),
+        context_tokens=flags.length("context_tokens"),
+        max_sequences=flags.count("max_num_seqs", 0) or None,
+        states_per_sequence=_states(flags, draft, role, skips_decode_lock),
         draft=draft,
-        block_size=given.count("block_size", 0) or None,
+        block_size=flags.count("block_size", 0) or None,
         sized_by_hand=given.has(*_SIZED_BY_HAND),
     )
 
 
-def _role(given: GivenFlags) -> Role:
-    mode = given.value("--disaggregation-mode")
+def role_of(mode: str | None) -> Role:
+    """Read `--disaggregation-mode`."""
     roles: Mapping[str | None, Role] = {"prefill": "prefill", "decode": "decode"}
     return roles.get(mode, "aggregated")
 
 
-def _expert(given: GivenFlags, ranks: int) -> int:
-    if given.engine == "vllm":
-        return ranks if given.has("--enable-expert-parallel", "-ep") else 1
-    return given.count("expert", 1) or 1
+def _expert(flags: ShapeFlags, ranks: int) -> int:
+    if flags.engine == "vllm":
+        return ranks if flags.given.has("--enable-expert-parallel") else 1
+    return flags.count("expert", 1) or 1
 
 
-def _state_dtype(given: GivenFlags) -> StateDtype | None:
-    text = given.text("state_dtype")
-    if text in (None, "auto") and given.has("--mamba-cache-dtype"):
+def _state_dtype(flags: ShapeFlags) -> StateDtype | None:
+    text = (flags.text("state_dtype") or "") if flags.is_given("state_dtype") else "auto"
+    if text == "auto" and flags.given.has("--mamba-cache-dtype"):
         return None
-    return _STATE_DTYPES.get(text or "auto")
+    return _STATE_DTYPES.get(text)
 
 
-def _utilization(given: GivenFlags, version: str | None) -> float | None:
-    if given.text("gpu_memory_utilization") is not None:
-        return given.fraction("gpu_memory_utilization", most=1)
+def _utilization(flags: ShapeFlags, version: str | None) -> float | None:
+    if flags.is_given("gpu_memory_utilization"):
+        return flags.fraction("gpu_memory_utilization", most=1)
     known = version is not None and engine_version(version) >= _VLLM_UTILIZATION_SINCE
-    return _VLLM_UTILIZATION if given.engine == "vllm" and known else None
+    return _VLLM_UTILIZATION if flags.engine == "vllm" and known else None
 
 
-def _state_ratio(given: GivenFlags, version: str | None) -> float | None:
-    if given.engine == "vllm":
+def _state_ratio(flags: ShapeFlags, version: str | None) -> float | None:
+    if flags.engine == "vllm":
         return None
-    if given.text("state_pool_ratio") is not None:
-        return given.fraction("state_pool_ratio", most=1000)
+    if flags.is_given("state_pool_ratio"):
+        return flags.fraction("state_pool_ratio", most=1000)
     known = version is not None and engine_version(version) < _SGLANG_STATE_RATIO_BEFORE
     return _SGLANG_STATE_RATIO if known else None
 
 
 def _vllm_draft(given: GivenFlags) -> DraftChoice | None:
-    text = given.value("--speculative-config", "-sc")
-    if given.any_starts("--speculative-config.") or given.any_starts("--spec-"):
-        return DraftChoice(None, None, None)
-    if text is None:
+    uses = [use for use in given.uses if use.name.startswith(_VLLM_DRAFT_FLAGS)]
+    if not uses:
         return None
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
+    whole = given.find("--speculative-config")
+    config = json_keys(whole.values[0].text) if whole and whole.values else None
+    if config is None or any(use.key or use.name != "--speculative-config" for use in uses):
         return DraftChoice(None, None, None)
     method, source = config.get("method"), config.get("model")
     tokens = config.get("num_speculative_tokens")
@@ -272,42 +253,29 @@ def _vllm_draft(given: GivenFlags) -> DraftChoice | None:
     )
 
 
-def _sglang_draft(given: GivenFlags) -> DraftChoice | None:
-    method = given.value("--speculative-algorithm")
-    if method is None:
+def _sglang_draft(flags: ShapeFlags) -> DraftChoice | None:
+    if not flags.given.has("--speculative-algorithm"):
         return None
-    return DraftChoice(method.lower(), given.text("draft"), given.count("draft_tokens", 0) or None)
+    method = flags.given.text("--speculative-algorithm")
+    tokens = flags.count("draft_tokens", 0) or None
+    return DraftChoice(method and method.lower(), flags.raw("draft"), tokens)
 
 
 def _states(
-    given: GivenFlags, draft: DraftChoice | None, role: Role, skips_decode_lock: bool
+    flags: ShapeFlags, draft: DraftChoice | None, role: Role, skips_decode_lock: bool
 ) -> int:
     """Count the states that one running request holds, at least.
 
     vLLM refuses to start with more sequences than states (vLLM issue 49064), and
     takes more than one per sequence only while it has them.
     """
-    if given.engine == "vllm":
+    if flags.engine == "vllm":
         return 1
-    if given.has("--disable-radix-cache"):
+    if flags.given.has("--disable-radix-cache"):
         return 1
-    kept = _SGLANG_STATES.get(given.text("radix_strategy") or "", _SGLANG_LEAST_STATES)
-    replays = given.has("--enable-linear-replayssm-spec", "--enable-gdn-replayssm-spec")
+    kept = _SGLANG_STATES.get(flags.text("radix_strategy") or "", _SGLANG_LEAST_STATES)
+    replays = flags.given.has("--enable-linear-replayssm-spec", "--enable-gdn-replayssm-spec")
     verified = 0
     if draft and draft.method == "dspark" and draft.tokens and not replays and role != "prefill":
         verified = draft.tokens + 1
     return kept - skips_decode_lock + verified
-
-
-def _is_local(source: str) -> bool:
-    return source.startswith(("/", ".", "~", "$")) or source.count("/") != 1
-
-
-def _parts(source: str) -> list[str]:
-    return source.lower().split("/")
-
-
-def _names_repo(source: str, repo: str) -> bool:
-    """Say whether a path has a folder named like a repository, or that of the hub's cache."""
-    owner, _, name = repo.lower().partition("/")
-    return any(part in (name, f"models--{owner}--{name}") for part in _parts(source))

@@ -9,6 +9,7 @@ from typing import Any
 
 from fleet.hardware import Hardware
 from fleet.load import load_hardware, preset_names
+from fleet.units import whole_number
 from infra.lint.pods import Container, PodTemplate, sequence
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -73,6 +74,6 @@ def _fits_node(container: Container, hardware: Hardware) -> bool:
         for name, amount in amounts.items() if isinstance(amounts, dict) else ():
             if str(name).endswith("/gpu") and name != GPU:
                 return False
-            if name == GPU and str(amount).isdecimal() and int(amount) > hardware.gpus_per_node:
+            if name == GPU and (whole_number(amount) or 0) > hardware.gpus_per_node:
                 return False
     return True

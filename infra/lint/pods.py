@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fleet.yaml_document import NodePath
 from infra.lint.manifest import Manifest, texts
@@ -55,11 +55,10 @@ class Container:
 
     def env_entries(self) -> Iterator[tuple[str, str | None, NodePath]]:
         """Yield (name, value, path) of each variable."""
-        for index, item in enumerate(sequence(self.data.get("env"))):
-            if isinstance(item, dict) and isinstance(item.get("name"), str):
-                value = item.get("value", None if "valueFrom" in item else "")
-                text = str(value) if _is_scalar(value) else None
-                yield item["name"], text, (*self.path, "env", index)
+        for index, name, item in named(self.data.get("env")):
+            value = item.get("value", None if "valueFrom" in item else "")
+            text = str(value) if _is_scalar(value) else None
+            yield name, text, (*self.path, "env", index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,7 +151,7 @@ def workloads(manifest: Manifest) -> Iterator[Workload]:
             name=manifest.name,
             component_type=None,
             nodes=1,
-            replicas=_number(manifest.at("spec", "replicas")),
+            replicas=whole(manifest.at("spec", "replicas")),
             templates=(template,) if template else (),
         )
 
@@ -166,8 +165,8 @@ def _leader_worker_set(manifest: Manifest) -> Workload:
         path=(),
         name=manifest.name,
         component_type=None,
-        nodes=_number(manifest.at(*base, "size")) or 1,
-        replicas=_number(manifest.at("spec", "replicas")),
+        nodes=whole(manifest.at(*base, "size")) or 1,
+        replicas=whole(manifest.at("spec", "replicas")),
         templates=tuple(template for template in (leader, worker) if template),
     )
 
@@ -178,7 +177,7 @@ def _graph(manifest: Manifest) -> Iterator[Workload]:
             continue
         path: NodePath = ("spec", "components", index)
         multinode = item.get("multinode")
-        nodes = _number(multinode.get("nodeCount", 2)) if isinstance(multinode, dict) else 1
+        nodes = whole(multinode.get("nodeCount", 2)) if isinstance(multinode, dict) else 1
         template = _template(manifest, (*path, "podTemplate"), "each")
         kind = item.get("type")
         yield Workload(
@@ -187,7 +186,7 @@ def _graph(manifest: Manifest) -> Iterator[Workload]:
             name=str(item.get("name") or ""),
             component_type=kind if isinstance(kind, str) else None,
             nodes=nodes or 1,
-            replicas=_number(item.get("replicas", 1)),
+            replicas=whole(item.get("replicas", 1)),
             templates=(template,) if template else (),
         )
 
@@ -208,12 +207,28 @@ def _template(manifest: Manifest, path: NodePath, role: Role) -> PodTemplate | N
     )
 
 
+class Named(NamedTuple):
+    """One item of a list whose items have names."""
+
+    place: int
+    name: str
+    data: Mapping[str, Any]
+
+
+def named(value: object) -> Iterator[Named]:
+    """Yield the items that have a name; one without is for the schema's rules."""
+    for index, item in enumerate(sequence(value)):
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            yield Named(index, item["name"], item)
+
+
 def sequence(value: object) -> list[Any]:
     """Take a list; what is none counts as empty."""
     return value if isinstance(value, list) else []
 
 
-def _number(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """Take a whole number; what is none counts as not given."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +20,9 @@ MAX_ENTRIES = 100_000  # looked at in folders: someone gave `/`
 MAX_LIST_DEPTH = 3  # a List of Lists of Lists
 
 FLEET_API = "k3fleet/v1"
+_JSON_PAIR = re.compile(
+    r"(?P<before>(?<!\\)(?:\\\\)*)\\u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 
 def read_manifests(paths: Sequence[Path]) -> tuple[Manifest, ...]:
@@ -52,6 +56,8 @@ def parse_manifests(content: bytes, file: str) -> tuple[list[Manifest], list[Pro
     text = plain_text(content, file)
     if isinstance(text, Problem):
         return [], [text]
+    if file.endswith(".json"):
+        text = _JSON_PAIR.sub(_joined, text)
     stream = parse_stream(text, file)
     if isinstance(stream, Problem):
         return [], [stream]
@@ -61,8 +67,15 @@ def parse_manifests(content: bytes, file: str) -> tuple[list[Manifest], list[Pro
         if document.data is not None:
             _unfold(document, file, manifests, problems)
     if not manifests and not problems:
-        problems.append(_problem(file, 1, "the file is empty", "Give a manifest, or remove it"))
+        what = "the list" if any(item.data is not None for item in stream) else "the file"
+        problems.append(_problem(file, 1, f"{what} is empty", "Give a manifest, or remove it"))
     return manifests, problems
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Write a pair of surrogates as the character that it stands for: YAML takes no pairs."""
+    high, low = (int(found[part], 16) for part in ("high", "low"))
+    return found["before"] + chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00)
 
 
 def _unfold(
@@ -78,16 +91,16 @@ def _unfold(
         problems.append(found)
         return
     assert isinstance(data, dict)  # noqa: S101 - for mypy: _no_object has looked
-    items = data.get("items")
-    if not (data["kind"].endswith("List") and isinstance(items, list)):
+    items = _listed(data)
+    if items is None:
+        duplicates = tuple(document.duplicates)
         manifests.append(
-            Manifest(
-                file=file,
-                data=data,
-                lines=document.lines,
-                duplicates=tuple(document.duplicates),
-            )
+            Manifest(file=file, data=data, lines=document.lines, duplicates=duplicates)
         )
+        return
+    if not isinstance(items, list):
+        line, fix = document.lines.get(("items",), document.line), "Start each item with `- `"
+        problems.append(_problem(file, line, "the items of this List are no list", fix))
         return
     if depth == MAX_LIST_DEPTH:
         what = f"lists are inside lists, more than {MAX_LIST_DEPTH} deep"
@@ -95,6 +108,14 @@ def _unfold(
         return
     for item in _items(document, items):
         _unfold(item, file, manifests, problems, depth + 1)
+
+
+def _listed(data: dict[str, object]) -> object:
+    """Return what stands where a list has its items; None: this is an object by itself."""
+    items = data.get("items")
+    if (data["apiVersion"], data["kind"]) == ("v1", "List"):
+        return [] if items is None else items
+    return items if str(data["kind"]).endswith("List") and isinstance(items, list) else None
 
 
 def _items(document: StreamDocument, items: list[object]) -> Iterator[StreamDocument]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 from fleet.yaml_document import NodePath, path_text
@@ -64,3 +65,9 @@ class Finding:
             what=spot.what,
             fix=spot.fix or rule.fix,
         )
+
+
+def which_rule(name: str, rules: Iterable[Rule]) -> str:
+    """Say what to write instead of the id of a rule that does not exist."""
+    near = get_close_matches(name[:8].upper(), sorted(rule.id for rule in rules), n=3, cutoff=0.5)
+    return f"Did you mean {', '.join(near)}? See docs/rules.md" if near else "See docs/rules.md"

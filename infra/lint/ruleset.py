@@ -20,6 +20,7 @@ from infra.lint.rules import (
     routing,
     schema,
     shared_memory,
+    staged_files,
 )
 
 _PARTS = (
@@ -35,6 +36,7 @@ _PARTS = (
     routing,
     schema,
     shared_memory,
+    staged_files,
     waivers,
 )
 RULES: tuple[Rule, ...] = tuple(

@@ -12,7 +12,7 @@ from fleet.hardware import Hardware
 from fleet.model import Model
 from infra.lint.commands import Command, commands
 from infra.lint.manifest import Manifest
-from infra.lint.pods import PodTemplate, Workload, workloads
+from infra.lint.pods import Container, PodTemplate, Workload, workloads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +42,22 @@ class Scene:
             if any(command.is_engine for command in self.commands_of(found))
         )
 
+    def engine_containers(self) -> Iterator[tuple[PodTemplate, Container]]:
+        """Yield the containers of the engines' pods, each with its pod."""
+        for workload in self.engines:
+            for template in workload.templates:
+                for container in template.containers():
+                    yield template, container
+
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
         """Everything that pods are made of."""
         return tuple(template for item in self.workloads for template in item.templates)
+
+    @cached_property
+    def config_maps(self) -> Mapping[tuple[str, str], Manifest]:
+        """The ConfigMaps, by region and name."""
+        return {(item.region, item.name): item for item in self.of("ConfigMap")}
 
     def commands_of(self, workload: Workload) -> tuple[Command, ...]:
         """Return the engines and frontends that a workload starts."""

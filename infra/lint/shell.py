@@ -7,31 +7,53 @@ No shell: branches are not followed and nothing is run. What that leaves open ke
 from __future__ import annotations
 
 import re
-import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
-Env = Mapping[str, str | None]  # None: set, but nobody knows to what
+from infra.lint.variables import REFERENCE, UNKNOWN_WORD, Env, Variables
 
-_ENDS = frozenset("();&|\n")
-_BRANCHES = frozenset({"if", "for", "while", "until", "case", "select", "&&", "||"})
+_BRANCHES = frozenset({"if", "for", "while", "until", "case", "select"})
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_REFERENCE = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
-_UNKNOWN_WORD = "$_"  # the last word of the last command: never known
+_CHANGES = frozenset({"unset", "read", "for", "select"})  # what they set is never known
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+# They stand for a `$` and a backtick that are only characters, until the others are filled in.
+_DOLLAR, _BACKTICK = "\ue000", "\ue001"
 _MAX_NESTING = 8
-# Quoted text is kept, whatever is in it; a comment starts a word.
+MAX_SCRIPT_CHARS = 128 * 1024  # Linux starts no program with a longer word (MAX_ARG_STRLEN)
+_RUN = r"\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\([^()]*\)|`[^`]*`"
+_IN_QUOTES = re.compile(rf"\\(?P<escaped>.)|{_RUN}", re.DOTALL)
 _PARTS = re.compile(
-    r"""(?P<kept>'[^']*'|"(?:\\.|[^"\\])*"|\\.|\S\#)
-    |(?P<comment>(?<!\S)\#[^\n]*)
-    |(?P<run>\$\([^()]*\)|`[^`]*`)
-    |(?P<reference>\$(?:\{\w+\}|\w+))
+    rf"""(?P<joined>\\\n)
+    |(?P<single>'[^']*')
+    |(?P<double>"(?>\\.|{_RUN}|[^"\\])*+")
+    |(?P<escaped>\\.)
+    |(?P<comment>(?<![^\s;&|()])\#[^\n]*)
+    |(?P<list>(?<!\S)(?P<name>[A-Za-z_]\w*)\+?=\([^()]*\))
+    |(?P<run>{_RUN})
+    |(?P<reference>{REFERENCE})
+    |(?P<document>(?<!<)<<(?!<)-?[ \t]*(?P<quote>['"]?)(?P<end>\w+)(?P=quote)(?P<rest>[^\n]*)
+        \n.*?(?:^[ \t]*(?P=end)[ \t]*$|\Z))
     |(?P<redirection>(?:(?<!\S)\d+|(?<!\S)&)?(?:<<<|<<-?|>>|>\||[<>]&|<>|[<>])
         \s*(?:'[^']*'|"[^"]*"|[^\s;&|()<>'"]+))
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+# What is left of a script then.
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r]+)|(?P<end>[();&|\n]+)
+    |(?P<word>(?:'[^']*'|"(?>\\.|[^"\\])*+"|\\.|[^\s'"\\();&|]|[^\S \t\r\n])++)""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTES = re.compile(
+    r"""'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|\\(?P<escaped>.)""", re.DOTALL
+)
+_ESCAPED = re.compile(r"""\\(["\\])""")
+
+
+class _Script(NamedTuple):
+    commands: list[list[str]]
+    branches: bool  # what is set may not be
 
 
 class Simple(NamedTuple):
@@ -43,67 +65,81 @@ class Simple(NamedTuple):
 
 def simple_commands(script: str, env: Env) -> Iterator[Simple]:
     """Yield the commands of a script, with variables filled in where their value is known."""
-    first = _tokens(script, env)
+    if len(script) >= MAX_SCRIPT_CHARS:
+        return
+    script = Variables(env).fill_first(script)
+    first = _read(script, Variables(env))
     assigned, exported = _assigned(first)
-    known = {**env, **assigned}
-    for words in _split(_tokens(script, known) if assigned else first):
-        texts = tuple(expanded(word, known) for word in words)
-        yield Simple(texts, {name: assigned.get(name) for name in exported})
+    known = Variables({**env, **assigned})
+    exports = {name: _final(assigned.get(name)) for name in exported}
+    whole = _read(script, known) if assigned else first
+    for words in whole.commands:
+        yield Simple(tuple(_final(known.fill(word)) for word in words), exports)
 
 
 def assignments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the variables that stand before a program: `env A=1 B=2 python3`."""
     for word in words:
-        if found := _ASSIGNMENT.fullmatch(word):
-            yield found[1], found[2]
+        if (found := _ASSIGNMENT.fullmatch(word)) and not found[2]:
+            yield found[1], found[3]
 
 
-def expanded(text: str, env: Env) -> str:
-    """Fill in variables whose value is known."""
-
-    def value(found: re.Match[str]) -> str:
-        known = env.get(next(group for group in found.groups() if group))
-        return found[0] if known is None else known
-
-    return _REFERENCE.sub(value, text)
+@overload
+def _final(word: str) -> str: ...
+@overload
+def _final(word: None) -> None: ...
+def _final(word: str | None) -> str | None:
+    return None if word is None else word.replace(_DOLLAR, "$").replace(_BACKTICK, "`")
 
 
-def _tokens(script: str, env: Env) -> list[str]:
-    lexer = shlex.shlex(
-        _plain(script.replace("\\\n", " "), env), posix=True, punctuation_chars="();&|\n"
-    )
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(lexer)
-    except ValueError:  # a quote that is not closed: the shell will say so
-        return []
+def _read(script: str, known: Variables) -> _Script:
+    """Split a script into commands, and those into words."""
+    plain = _plain(script, known)
+    commands: list[list[str]] = [[]]
+    branches = False
+    place = 0
+    while place < len(plain):
+        found = _TOKEN.match(plain, place)
+        if found is None:  # a quote that is not closed: the shell will say so
+            return _Script([], branches=False)
+        if found["end"]:
+            commands.append([])
+            branches = branches or found["end"] in ("&&", "||")
+        elif found["word"]:
+            commands[-1].append(_QUOTES.sub(_bare, found["word"]))
+        place = found.end()
+    starts = {word for words in commands for word in words[:2]}
+    return _Script(commands, branches or not starts.isdisjoint(_BRANCHES))
 
 
-def _split(tokens: Sequence[str]) -> Iterator[list[str]]:
-    current: list[str] = []
-    for token in tokens:
-        if token and set(token) <= _ENDS:
-            yield current
-            current = []
-        else:
-            current.append(token)
-    yield current
+def _bare(found: re.Match[str]) -> str:
+    """Take away quotes and backslashes."""
+    if found["double"] is not None:
+        return _ESCAPED.sub(r"\1", found["double"])
+    return found["single"] or found["escaped"] or ""
 
 
-def _plain(text: str, env: Env) -> str:
-    """Drop comments and redirections, and fill in what stands outside quotes."""
+def _plain(text: str, known: Variables) -> str:
+    """Drop comments, redirections and here-documents, and fill in what stands outside quotes."""
 
     def part(found: re.Match[str]) -> str:
-        if found["kept"]:
-            return found[0]
-        if found["run"]:  # `$(NAME)` is Kubernetes' own, filled in before the shell starts
-            inner = re.fullmatch(r"\$\((\w+)\)", found[0])
-            return _unquoted(found[0], env, inner[1]) if inner else _UNKNOWN_WORD
-        if found["reference"]:
-            return _unquoted(found[0], env, found[0].strip("${}"))
-        return ""
+        stays = ""
+        match found.lastgroup:
+            case "single":
+                stays = found[0].replace("$", _DOLLAR).replace("`", _BACKTICK)
+            case "double":
+                stays = _IN_QUOTES.sub(_quoted, found[0])
+            case "escaped":
+                stays = {"\\$": _DOLLAR, "\\`": _BACKTICK}.get(found[0], found[0])
+            case "list":
+                stays = f"{found['name']}={UNKNOWN_WORD}"
+            case "run":
+                stays = UNKNOWN_WORD
+            case "reference":
+                stays = known.as_words(found[0])
+            case "document":
+                stays = found["rest"]
+        return stays
 
     for _ in range(_MAX_NESTING):
         plain = _PARTS.sub(part, text)
@@ -113,33 +149,33 @@ def _plain(text: str, env: Env) -> str:
     return text
 
 
-def _unquoted(text: str, env: Env, name: str) -> str:
-    """Fill in a variable the way a shell does outside quotes: at spaces it becomes words."""
-    value = env.get(name)
-    if value is None:
-        return "${" + name + "}"
-    if "$" in value:
-        return shlex.quote(value) if value.split() == [value] else _UNKNOWN_WORD
-    return " ".join(shlex.quote(word) for word in value.split())
+def _quoted(found: re.Match[str]) -> str:
+    """Take what a backslash or a command means inside double quotes."""
+    if found["escaped"] is None:
+        return UNKNOWN_WORD
+    return {"\n": "", "$": _DOLLAR, "`": _BACKTICK}.get(found["escaped"], found[0])
 
 
-def _assigned(tokens: Sequence[str]) -> tuple[dict[str, str | None], tuple[str, ...]]:
+def _assigned(script: _Script) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """Find what a script sets, and the names that it exports."""
-    values: defaultdict[str, list[str]] = defaultdict(list)
+    values: defaultdict[str, list[str | None]] = defaultdict(list)
     exported: list[str] = []
-    branches = not _BRANCHES.isdisjoint(tokens)
-    for words in _split(tokens):
-        exports = bool(words) and words[0] in _EXPORTS
-        rest = words[1:] if exports else words
-        own = list(assignments(rest))
-        if exports:
-            exported += [name for name, _ in own] + [word for word in rest if word.isidentifier()]
+    for words in script.commands:
+        start = words[0] if words else ""
+        if start in _CHANGES:
+            for name in filter(str.isidentifier, words[1:]):
+                values[name].append(None)
+            continue
+        rest = words[1:] if start in _EXPORTS else words
+        own = [found for word in rest if (found := _ASSIGNMENT.fullmatch(word))]
+        if start in _EXPORTS:
+            exported += [found[1] for found in own] + [word for word in rest if word.isidentifier()]
         elif len(own) != len(rest):  # for one program alone
             continue
-        for name, value in own:
-            values[name].append(value)
+        for found in own:
+            values[found[1]].append(None if found[2] or script.branches else found[3])
     known = {
-        name: given[0] if len(given) == 1 and "$" not in given[0] and not branches else None
+        name: given[0] if len(given) == 1 and "$" not in (given[0] or "") else None
         for name, given in values.items()
     }
     return known, tuple(dict.fromkeys(exported))

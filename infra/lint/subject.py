@@ -19,6 +19,7 @@ from fleet.spec import (
 from fleet.yaml_document import MAX_FILE_BYTES, file_content, parse_content
 from infra.lint.manifest import Manifest
 from infra.lint.reading import FLEET_API, read_manifests
+from infra.lint.ruleset import RULES
 from infra.lint.scene import Scene
 from infra.lint.waivers import Waiver, fleet_waivers
 from infra.options import Layer
@@ -77,4 +78,4 @@ def _subject(
         model=fleet.model if fleet else load_model(DEFAULT_MODEL, beside=here),
         hardware=fleet.hardware if fleet else load_hardware(DEFAULT_HARDWARE, beside=here),
     )
-    return Subject(scene=scene, waivers=fleet_waivers(fleet) if fleet else ())
+    return Subject(scene=scene, waivers=fleet_waivers(fleet, RULES) if fleet else ())

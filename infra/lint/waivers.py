@@ -8,9 +8,11 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from fleet.errors import ConfigError
 from fleet.load import Fleet
-from fleet.yaml_document import path_text, read_document
-from infra.lint.rule import Finding, Rule
+from fleet.spec import WaiverSpec
+from fleet.yaml_document import NodePath, path_text, read_document
+from infra.lint.rule import Finding, Rule, which_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +60,33 @@ IDLE = Rule(
     id="W002",
     severity="info",
     title="A waiver hides something",
-    reason="One that matches nothing is a leftover, or its rule or object is misspelt",
+    reason="One that matches nothing is a leftover, or its object is misspelt",
     source="docs/lint.md",
-    fix="Remove it, or correct its rule and object",
+    fix="Remove it, or correct its object",
     check=lambda _: (),
 )
 RULES: tuple[Rule, ...] = (EXPIRED, IDLE)
 
 
-def fleet_waivers(fleet: Fleet) -> tuple[Waiver, ...]:
-    """Return the waivers of a fleet file, with their lines."""
+def fleet_waivers(fleet: Fleet, rules: Sequence[Rule]) -> tuple[Waiver, ...]:
+    """Return the waivers of a fleet file, with their lines.
+
+    Raises ConfigError with each that names none of the rules.
+    """
     document = read_document(fleet.path)
+    known = {rule.id for rule in rules}
+    places: list[tuple[NodePath, WaiverSpec]] = [
+        (("lint", "waivers", index), item) for index, item in enumerate(fleet.spec.lint.waivers)
+    ]
+    unknown = [
+        document.problem(
+            (*path, "rule"), f"there is no rule {item.rule}", which_rule(item.rule, rules)
+        )
+        for path, item in places
+        if item.rule not in known
+    ]
+    if unknown:
+        raise ConfigError.of(unknown)
     return tuple(
         Waiver(
             rule=item.rule,
@@ -76,10 +94,10 @@ def fleet_waivers(fleet: Fleet) -> tuple[Waiver, ...]:
             reason=item.reason,
             expires=item.expires,
             file=str(fleet.path),
-            line=document.line(("lint", "waivers", index)),
-            path=path_text(("lint", "waivers", index)),
+            line=document.line(path),
+            path=path_text(path),
         )
-        for index, item in enumerate(fleet.spec.lint.waivers)
+        for path, item in places
     )
 
 

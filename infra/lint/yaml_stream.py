@@ -20,6 +20,7 @@ from fleet.yaml_document import NodePath, nul_problem, path_text, syntax_problem
 
 MAX_DEPTH = 100  # the deepest object of a public chart, a CustomResourceDefinition, nests 40
 MAX_ALIASED_NODES = 100_000  # what aliases add to a document
+CHARS_OF_NODE = 128  # of a long text, each so many count as one more value
 
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -203,6 +204,7 @@ class _Parser:
 
     def _scalar(self, event: yaml.ScalarEvent) -> object:
         value: str = event.value
+        self._nodes += len(value) // CHARS_OF_NODE
         if self._may_be_helm and event.style not in ("|", ">") and _HELM.search(value):
             raise _RefusedError(_line(event), "a Helm template", "Render it")  # said better above
         if event.tag is not None:

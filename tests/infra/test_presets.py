@@ -51,8 +51,6 @@ def test_the_engine_takes_every_flag_of_a_preset(
 ) -> None:
     """One unknown flag ends an engine at start; an unknown variable is ignored in silence."""
     release = release_for(load_release(preset, beside=HERE), role)
-    if release.engine.kind == "trtllm":
-        pytest.skip("no table of TensorRT-LLM's flags exists")
     if not known_versions("vllm"):
         pytest.skip("the tables of fleet/flag_tables are not there yet")
     program = f"dynamo.{release.engine.kind}"

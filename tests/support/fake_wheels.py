@@ -23,7 +23,9 @@ def fake_wheel(folder: Path, name: str, version: str, members: Mapping[str, str 
         for path, content in members.items():
             archive.writestr(path, dedent(content) if isinstance(content, str) else content)
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nText\n"
-        archive.writestr(f"{name.replace('-', '_')}-{version}.dist-info/METADATA", metadata)
+        notes = f"{name.replace('-', '_')}-{version}.dist-info"
+        archive.writestr(f"{notes}/METADATA", metadata)
+        archive.writestr(f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
     return file
 
 

@@ -15,7 +15,7 @@ from fleet.yaml_document import NodePath
 from infra.lint.commands import Command
 from infra.lint.images import parse_image
 from infra.lint.manifest import Manifest
-from infra.lint.pods import Workload, sequence
+from infra.lint.pods import Workload, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -142,8 +142,8 @@ def _minimum(scene: Scene) -> Iterator[Spot]:
 def _references(scene: Scene) -> Iterator[Spot]:
     for manifest, path, item in _components(scene):
         sidecar = item.get("frontendSidecar")
-        containers = sequence(manifest.at(*path, "podTemplate", "spec", "containers"))
-        names = {part.get("name") for part in containers if isinstance(part, dict)}
+        containers = manifest.at(*path, "podTemplate", "spec", "containers")
+        names = [part.name for part in named(containers)]
         if sidecar is not None and sidecar not in names:
             what = f"no container is named {sidecar}"
             yield Spot(manifest, (*path, "frontendSidecar"), what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fleet.engine_flags import engine_version
 from infra.lint.commands import Command
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
@@ -20,11 +21,6 @@ def _at(command: Command, what: str) -> Spot:
     return Spot(command.container.manifest, command.container.path, what)
 
 
-def _version(text: str | None) -> tuple[int, ...] | None:
-    parts = (text or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
-
-
 def _match_unit(scene: Scene) -> Iterator[Spot]:
     for command in _of(scene, "vllm"):
         if command.has("--enable-prefix-caching") and not command.has("--prefix-match-unit"):
@@ -34,12 +30,16 @@ def _match_unit(scene: Scene) -> Iterator[Spot]:
 def _caching_on(scene: Scene) -> Iterator[Spot]:
     for command in _of(scene, "vllm"):
         off = command.find("--no-enable-prefix-caching")
-        version = _version(command.versions.engine)
+        version = command.versions.engine
         if command.value("--disaggregation-mode") == "decode":  # its cache comes from elsewhere
             continue
         if off:
             yield Spot(command.container.manifest, off.path, "prefix caching is switched off")
-        elif version and version < (0, 28) and not command.has("--enable-prefix-caching"):
+        elif (
+            version
+            and engine_version(version) < (0, 28)
+            and not command.has("--enable-prefix-caching")
+        ):
             yield _at(command, "vLLM up to 0.27 has prefix caching off for K3")
 
 

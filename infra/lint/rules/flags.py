@@ -23,6 +23,10 @@ _WHEELS = "the argument parsers in the engines' published wheels (docs/engine-fl
 _UNSURE = "F015"
 _VERSION_UNKNOWN = "F013"
 _PERHAPS_PATCHED = "F017"
+_WITHOUT_TABLE: Mapping[str, str] = {
+    "trtllm": "nothing of this command line is checked: TensorRT-LLM has no table of flags",
+    "dynamo.trtllm": "Dynamo's own flags are checked, TensorRT-LLM's settings are not",
+}
 _RULE_OF: Mapping[Kind, str] = {
     "unknown": "F001",
     "version": "F002",
@@ -115,6 +119,16 @@ def _unknown_versions(commands: Sequence[Command]) -> Iterator[Spot]:
         image = container.image or "an image without a name"
         what = f"{image} does not say its versions: checked against {target.name}"
         yield Spot(container.manifest, (*container.path, "image"), what)
+
+
+def _not_checked(scene: Scene) -> Iterator[Spot]:
+    """Say once per file and program what no table is there for."""
+    said: set[tuple[str, str]] = set()
+    for command in scene.commands:
+        what, manifest = _WITHOUT_TABLE.get(command.program), command.container.manifest
+        if what and (manifest.file, command.program) not in said:
+            said.add((manifest.file, command.program))
+            yield Spot(manifest, command.container.path, what)
 
 
 RULES: tuple[Rule, ...] = (
@@ -273,5 +287,15 @@ RULES: tuple[Rule, ...] = (
         source=_WHEELS,
         fix="Look it up in the image, or drop it",
         check=_of("F017"),
+    ),
+    Rule(
+        id="F018",
+        severity="info",
+        title="Every engine has a table of its flags",
+        reason="TensorRT-LLM's settings are a file, and no wheel of it is published to read them "
+        "from: what is wrong in them shows when the engine starts.",
+        source="https://pypi.org/project/tensorrt-llm (a source package without the source)",
+        fix="Check the settings against the TensorRT-LLM inside the image",
+        check=_not_checked,
     ),
 )

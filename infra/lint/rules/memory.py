@@ -8,21 +8,12 @@ manifest and a release of the same shape are judged alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
 
 from fleet.engine_flags import engine_version
-from fleet.hardware import Hardware
-from fleet.memory import MemoryShape, ReplicaMemory, divide_memory, least_weights_bytes
-from fleet.model import Model
+from fleet.memory import ReplicaMemory, divide_memory
 from fleet.plan import TYPICAL_CONTEXT_TOKENS
-from fleet.units import format_bytes
-from infra.lint.commands import Command
-from infra.lint.engine_shape import EngineShape, engine_shape, serves
-from infra.lint.given_flags import shape_flag
-from infra.lint.gpus import hardware_of
-from infra.lint.pods import PodTemplate, Workload
+from infra.lint.engine_memory import JudgedEngine, gib, judged_engines, once
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -34,111 +25,17 @@ _VLLM_RISKY_UTILIZATION = 0.95
 _VLLM_DRAFT_WITH_CONTEXT_SINCE = (0, 29)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Engine:
-    """An engine that can be judged, and on what it runs."""
-
-    workload: Workload
-    command: Command
-    shape: EngineShape
-    hardware: Hardware
-    model: Model
-    memory_shape: MemoryShape | None
-    memory: ReplicaMemory | None  # None: not known
-
-    @property
-    def weights_bytes(self) -> int:
-        """Bytes of weights on the fullest GPU, at least."""
-        if self.memory:
-            return self.memory.weights_per_gpu_bytes
-        return least_weights_bytes(self.model, self.shape.ranks)
-
-    @property
-    def usable_bytes(self) -> int:
-        """Bytes of a GPU that the engine may use."""
-        return int(self.hardware.gpu_memory_bytes * (self.shape.gpu_memory_utilization or 1))
-
-    @property
-    def fits(self) -> bool:
-        """Say whether the weights do."""
-        return self.weights_bytes <= self.usable_bytes
-
-    @property
-    def size(self) -> str:
-        """Write the memory of a GPU: `278 GiB x 0.92 = 255 GiB`."""
-        share = self.shape.gpu_memory_utilization
-        whole = _gib(self.hardware.gpu_memory_bytes)
-        return f"{whole} x {share:g} = {_gib(self.usable_bytes)}" if share else whole
-
-    def flag(self, field: str) -> str:
-        """Name the engine's flag of a field."""
-        return shape_flag(self.shape.engine, field)[0]
-
-    def spot(self, field: str, what: str, fix: str | None = None) -> Spot:
-        """Point at a flag; at the container where it is not given."""
-        word = self.command.find(*shape_flag(self.shape.engine, field))
-        container = self.command.container
-        return Spot(container.manifest, word.path if word else container.path, what, fix)
-
-
-def _engines(scene: Scene) -> Iterator[_Engine]:
-    """Yield the engines of each workload, those of one shape once: leader and workers are alike."""
-
-    @cache
-    def memory(shape: EngineShape, hardware: str) -> tuple[MemoryShape, ReplicaMemory] | None:
-        needs = shape.memory_shape(scene.model)
-        return (needs, divide_memory(scene.model, kinds[hardware], needs)) if needs else None
-
-    kinds: dict[str, Hardware] = {}
-    for workload in scene.engines:
-        seen = set()
-        for command in scene.commands_of(workload):
-            shape = engine_shape(command)
-            if shape is None or shape in seen or not serves(command, scene.model):
-                continue
-            hardware = hardware_of(_template(workload, command), command.container, scene.hardware)
-            if hardware is None:
-                continue
-            seen.add(shape)
-            kinds[hardware.name] = hardware
-            found = memory(shape, hardware.name)
-            yield _Engine(
-                workload=workload,
-                command=command,
-                shape=shape,
-                hardware=hardware,
-                model=scene.model,
-                memory_shape=found[0] if found else None,
-                memory=found[1] if found else None,
-            )
-
-
-def _template(workload: Workload, command: Command) -> PodTemplate:
-    path = command.container.path
-    return next(item for item in workload.templates if path[: len(item.path)] == item.path)
-
-
-def _once(engines: Iterable[_Engine]) -> Iterator[tuple[_Engine, str]]:
-    """Yield one engine of each shape, and how many more have it, in words."""
-    alike: dict[tuple[object, ...], list[_Engine]] = {}
-    for engine in engines:
-        key = (engine.memory_shape, engine.shape.states_per_sequence, engine.hardware.name)
-        alike.setdefault(key, []).append(engine)
-    for first, *others in alike.values():
-        yield first, f" (and {len(others)} more of this shape)" if others else ""
-
-
 def _weights(scene: Scene) -> Iterator[Spot]:
-    for engine in _engines(scene):
+    for engine in judged_engines(scene):
         if engine.fits:
             continue
         ranks = engine.shape.ranks
-        puts = f"{ranks} rank{'s put' if ranks > 1 else ' puts'} {_gib(engine.weights_bytes)}"
+        puts = f"{ranks} rank{'s put' if ranks > 1 else ' puts'} {gib(engine.weights_bytes)}"
         what = f"{puts} of weights on each GPU, which has {engine.size}"
         yield engine.spot("tensor", what, _larger_split(engine))
 
 
-def _larger_split(engine: _Engine) -> str | None:
+def _larger_split(engine: JudgedEngine) -> str | None:
     """Name the smallest tensor-parallel size that fits, if one is known."""
     reserve = engine.model.runtime_reserve.get(engine.shape.engine, 0)
     for tensor, weights in sorted(engine.model.weights_per_gpu.items()):
@@ -149,7 +46,7 @@ def _larger_split(engine: _Engine) -> str | None:
 
 
 def _context(scene: Scene) -> Iterator[Spot]:
-    for engine in _engines(scene):
+    for engine in judged_engines(scene):
         wanted = _wanted_context(engine)
         memory = engine.memory
         if memory is None or wanted is None or not engine.fits:
@@ -157,13 +54,11 @@ def _context(scene: Scene) -> Iterator[Spot]:
         longest = memory.longest_context
         if wanted <= longest:
             continue
-        parts = f"{_gib(memory.weights_per_gpu_bytes)} weights and {_gib(memory.reserve_bytes)}"
-        room = f"{engine.size} less {parts} runtime"
-        what = f"a context of {wanted:,} tokens does not fit: {room} holds {longest:,}"
+        what = f"a context of {wanted:,} tokens does not fit: {engine.room} holds {longest:,}"
         yield engine.spot("context_tokens", what, _more_room(engine, longest))
 
 
-def _wanted_context(engine: _Engine) -> int | None:
+def _wanted_context(engine: JudgedEngine) -> int | None:
     """Return the context that the engine promises; None: as much as fits."""
     stated = engine.shape.context_tokens
     if stated == "auto":
@@ -173,9 +68,9 @@ def _wanted_context(engine: _Engine) -> int | None:
     return stated
 
 
-def _more_room(engine: _Engine, longest: int) -> str:
+def _more_room(engine: JudgedEngine, longest: int) -> str:
     ways = [f"Set {engine.flag('context_tokens')} to {longest} or less"] if longest else []
-    if engine.shape.kv_dtype != "fp8":
+    if engine.shape.kv_dtype != "fp8" and engine.shape.engine != "trtllm":
         fp8 = "fp8" if engine.shape.engine == "vllm" else "fp8_e4m3"
         ways.append(f"use {engine.flag('kv_dtype')} {fp8}")
     if (engine.shape.decode_context or 1) < engine.shape.tensor and _can_shard_tokens(engine):
@@ -186,9 +81,11 @@ def _more_room(engine: _Engine, longest: int) -> str:
 
 
 def _sequences(scene: Scene) -> Iterator[Spot]:
-    for engine in _engines(scene):
+    for engine in judged_engines(scene):
         wanted = _wanted_sequences(engine)
         if wanted is None or engine.memory is None or engine.memory.longest_context == 0:
+            continue
+        if engine.shape.engine == "trtllm":  # how many states it keeps beside is not known
             continue
         states, each = engine.memory.state_snapshots, engine.shape.states_per_sequence
         if wanted <= states // each:
@@ -199,7 +96,7 @@ def _sequences(scene: Scene) -> Iterator[Spot]:
         yield engine.spot("max_num_seqs", what, fix)
 
 
-def _wanted_sequences(engine: _Engine) -> int | None:
+def _wanted_sequences(engine: JudgedEngine) -> int | None:
     if engine.shape.max_sequences is None and engine.command.program == "vllm":
         return (
             _VLLM_SEQUENCES if engine.command.value(engine.flag("max_num_seqs")) is None else None
@@ -208,24 +105,29 @@ def _wanted_sequences(engine: _Engine) -> int | None:
 
 
 def _capacity(scene: Scene) -> Iterator[Spot]:
-    for engine, others in _once(item for item in _engines(scene) if item.memory and item.fits):
+    for engine, others in once(item for item in judged_engines(scene) if item.memory and item.fits):
         memory = engine.memory
         if memory is None or memory.longest_context == 0:  # M002 says so
             continue
-        joint = "or" if memory.shared_pool else "and"
-        longest = min(memory.longest_context, engine.model.context_tokens)
-        sequences = memory.state_snapshots // engine.shape.states_per_sequence
-        what = (
-            f"{engine.shape.tensor} ranks hold {_millions(memory.kv_tokens)} tokens of KV {joint} "
-            f"{memory.state_snapshots:,} KDA states: a context of up to {longest:,} tokens, "
-            f"{sequences:,} sequences at most, {memory.sessions_at(TYPICAL_CONTEXT_TOKENS):,} of "
-            f"{TYPICAL_CONTEXT_TOKENS:,} tokens{others}"
-        )
-        yield engine.spot("tensor", what)
+        yield engine.spot("tensor", _capacity_text(engine, memory) + others)
+
+
+def _capacity_text(engine: JudgedEngine, memory: ReplicaMemory) -> str:
+    longest = min(memory.longest_context, engine.model.context_tokens)
+    tokens = f"{engine.shape.tensor} ranks hold {_millions(memory.kv_tokens)} tokens of KV"
+    if engine.shape.engine == "trtllm":  # it keeps states beside them, nobody knows how many
+        return f"{tokens}: a context of up to {longest:,} tokens"
+    joint = "or" if memory.shared_pool else "and"
+    sequences = memory.state_snapshots // engine.shape.states_per_sequence
+    return (
+        f"{tokens} {joint} {memory.state_snapshots:,} KDA states: a context of up to {longest:,} "
+        f"tokens, {sequences:,} sequences at most, "
+        f"{memory.sessions_at(TYPICAL_CONTEXT_TOKENS):,} of {TYPICAL_CONTEXT_TOKENS:,} tokens"
+    )
 
 
 def _replicated(scene: Scene) -> Iterator[Spot]:
-    for engine, others in _once(filter(_repeats_tokens, _engines(scene))):
+    for engine, others in once(filter(_repeats_tokens, judged_engines(scene))):
         memory, shape, tensor = engine.memory, engine.memory_shape, engine.shape.tensor
         if memory is None or shape is None:
             continue
@@ -239,7 +141,7 @@ def _replicated(scene: Scene) -> Iterator[Spot]:
         yield engine.spot("tensor", what, _shard_tokens(engine))
 
 
-def _repeats_tokens(engine: _Engine) -> bool:
+def _repeats_tokens(engine: JudgedEngine) -> bool:
     """Say whether decode-context parallelism was left out, where somebody is known to use it.
 
     Where it is given, even as 1, somebody has decided.
@@ -251,7 +153,7 @@ def _repeats_tokens(engine: _Engine) -> bool:
     return engine.shape.decode_context is None and _can_shard_tokens(engine)
 
 
-def _shard_tokens(engine: _Engine) -> str:
+def _shard_tokens(engine: JudgedEngine) -> str:
     """Say how; what vLLM needs beside it is from InferenceX's GB300 recipes."""
     text = f"Add {engine.flag('decode_context')} {engine.shape.tensor}"
     if engine.shape.engine == "vllm":
@@ -261,8 +163,10 @@ def _shard_tokens(engine: _Engine) -> str:
     return f"{text} where long contexts or many sessions matter more than latency"
 
 
-def _can_shard_tokens(engine: _Engine) -> bool:
+def _can_shard_tokens(engine: JudgedEngine) -> bool:
     """Say whether decode-context parallelism works with what else is asked for."""
+    if engine.shape.engine == "trtllm":  # nobody is known to use it there
+        return False
     if engine.shape.engine == "sglang" or engine.shape.draft is None:
         return True
     version = engine.shape.version
@@ -270,11 +174,11 @@ def _can_shard_tokens(engine: _Engine) -> bool:
 
 
 def _utilization(scene: Scene) -> Iterator[Spot]:
-    for engine in _engines(scene):
+    for engine in judged_engines(scene):
         share = engine.shape.gpu_memory_utilization
         if engine.shape.engine != "vllm" or share is None or share < _VLLM_RISKY_UTILIZATION:
             continue
-        left = format_bytes(engine.hardware.gpu_memory_bytes - engine.usable_bytes, binary=True)
+        left = gib(engine.hardware.gpu_memory_bytes - engine.usable_bytes)
         what = f"{engine.flag('gpu_memory_utilization')} {share:g} leaves {left} of a GPU"
         yield engine.spot("gpu_memory_utilization", what)
 
@@ -282,10 +186,6 @@ def _utilization(scene: Scene) -> Iterator[Spot]:
 def _millions(count: int) -> str:
     """Write a number of tokens, not more exactly than it is known."""
     return f"{count / 1e6:.1f} M"
-
-
-def _gib(count: int) -> str:
-    return format_bytes(count, binary=True)
 
 
 RULES: tuple[Rule, ...] = (

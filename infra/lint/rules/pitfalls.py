@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
+from fleet.units import whole_number
 from infra.lint.images import parse_image
-from infra.lint.manifest import Manifest
-from infra.lint.pods import Container, PodTemplate, sequence
+from infra.lint.pods import sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -20,20 +19,12 @@ _MNNVL_ENV = ("NCCL_MNNVL_ENABLE", "UCX_CUDA_IPC_ENABLE_MNNVL", "MC_FORCE_MNNVL"
 _MULTI_NODE_REDUCE = ("VLLM_FLASHINFER_ALLREDUCE_BACKEND", "mnnvl")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PLACEHOLDER = re.compile(r"(?:^|/)(?:example\.(?:com|org|net)|your-\w+|my-registry)(?:[/:]|$)")
-_DOWNLOAD = re.compile(r"snapshot_download|\bhf download\b|huggingface-cli download")
-_ONLINE = re.compile(r"\bHF_HUB_OFFLINE=0\b")
+_DRAFT = "--speculative-config"
 _FLOATING = frozenset({"main", "master", "latest", "HEAD"})
 
 
-def _engine_containers(scene: Scene) -> Iterator[tuple[PodTemplate, Container]]:
-    for workload in scene.engines:
-        for template in workload.templates:
-            for container in template.containers():
-                yield template, container
-
-
 def _benchmark_env(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name in _BENCHMARK_ENV and value is not None and value.lower() not in _OFF:
                 what = f"{name} lets anyone who reaches the engine clear its cache"
@@ -41,21 +32,20 @@ def _benchmark_env(scene: Scene) -> Iterator[Spot]:
 
 
 def _synthetic(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name in _SYNTHETIC_ENV and value is not None and value.lower() not in _OFF:
                 yield Spot(template.manifest, path, f"{name}={value} accepts drafts unseen")
     for command in scene.commands:
-        for word in command.words:
-            settings = _json(word.text)
-            keys = [key for key in settings if key.startswith("synthetic_acceptance")]
-            if settings.get("rejection_sample_method") == "synthetic" or keys:
-                what = "rejection sampling is synthetic: drafts are accepted unseen"
-                yield Spot(command.container.manifest, word.path, what)
+        settings = command.given.keys(_DRAFT)
+        keys = [key for key in settings if key.startswith("synthetic_acceptance")]
+        if settings.get("rejection_sample_method") == "synthetic" or keys:
+            what = "rejection sampling is synthetic: drafts are accepted unseen"
+            yield Spot(command.container.manifest, command.place(_DRAFT), what)
 
 
 def _mnnvl(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         claims = container.manifest.at(*container.path, "resources", "claims")
         if sequence(claims) or sequence(template.spec.get("resourceClaims")):
             continue
@@ -67,7 +57,7 @@ def _mnnvl(scene: Scene) -> Iterator[Spot]:
 
 
 def _bad_tag(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         image = parse_image(container.image)
         if image.repository.endswith("vllm/vllm-openai") and image.tag == "kimi-k3":
             yield Spot(template.manifest, (*container.path, "image"), "the image of day 0")
@@ -97,15 +87,6 @@ def _duplicate_keys(scene: Scene) -> Iterator[Spot]:
             yield Spot(manifest, path, what)
 
 
-def _downloads(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
-        for key in ("command", "args"):
-            for index, text in enumerate(sequence(container.data.get(key))):
-                if isinstance(text, str) and (_DOWNLOAD.search(text) or _ONLINE.search(text)):
-                    what = "the engine downloads when it starts"
-                    yield Spot(template.manifest, (*container.path, key, index), what)
-
-
 def _floating_revision(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
         found = command.find("--revision", "--tokenizer-revision", "--code-revision")
@@ -116,68 +97,24 @@ def _floating_revision(scene: Scene) -> Iterator[Spot]:
 
 def _many_drafts(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
-        found = command.find("--speculative-config", "--speculative-dspark-block-size")
-        if found is None:
-            continue
-        count = _json(found.text).get("num_speculative_tokens", found.text)
-        if str(count).isdigit() and int(str(count)) > 4:
+        flag = _DRAFT if command.engine == "vllm" else "--speculative-dspark-block-size"
+        asked = command.given.keys(flag).get("num_speculative_tokens", command.value(flag))
+        count = whole_number(asked)
+        if count is not None and count > 4:
             what = f"{count} drafts per step"
-            yield Spot(command.container.manifest, found.path, what)
+            yield Spot(command.container.manifest, command.place(flag), what)
 
 
 def _stream_interval(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
         found = command.find("--stream-interval")
-        if found and found.text.isdigit() and int(found.text) > 10:
+        if found and (whole_number(found.text) or 0) > 10:
             what = f"{found.text} tokens are sent at a time"
             yield Spot(command.container.manifest, found.path, what)
 
 
-def _sub_paths(scene: Scene) -> Iterator[Spot]:
-    """Compare what Jobs leave in a claim with what pods mount out of it."""
-    filled = {claim: folders for manifest in scene.of("Job") for claim, folders in _fills(manifest)}
-    for template, container in _engine_containers(scene):
-        claims = _claims(template)
-        for index, mount in enumerate(sequence(container.data.get("volumeMounts"))):
-            if not isinstance(mount, dict) or not isinstance(mount.get("subPath"), str):
-                continue
-            claim = claims.get(mount.get("name"))
-            if claim in filled and mount["subPath"].partition("/")[0] not in filled[claim]:
-                path = (*container.path, "volumeMounts", index, "subPath")
-                what = f"no Job here fills {mount['subPath']} of claim {claim}"
-                yield Spot(template.manifest, path, what)
-
-
-def _fills(job: Manifest) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield (claim, top folders that a download leaves there) of a Job, where it is certain."""
-    spec = job.at("spec", "template", "spec")
-    if not isinstance(spec, dict):
-        return
-    claims = {
-        item.get("name"): volume.get("claimName")
-        for item in sequence(spec.get("volumes"))
-        if isinstance(item, dict) and isinstance(volume := item.get("persistentVolumeClaim"), dict)
-    }
-    for container in sequence(spec.get("containers")):
-        text = json.dumps(container)
-        if not _DOWNLOAD.search(text) or "local-dir" in text or "local_dir" in text:
-            continue
-        for mount in sequence(container.get("volumeMounts")):
-            if isinstance(mount, dict) and mount.get("name") in claims:
-                # The layout of a Hugging Face home: hub/models--org--name/snapshots/revision.
-                yield str(claims[mount["name"]]), frozenset({"hub"})
-
-
-def _claims(template: PodTemplate) -> dict[object, str]:
-    return {
-        item.get("name"): str(volume.get("claimName"))
-        for item in sequence(template.spec.get("volumes"))
-        if isinstance(item, dict) and isinstance(volume := item.get("persistentVolumeClaim"), dict)
-    }
-
-
 def _symmetric_memory(scene: Scene) -> Iterator[Spot]:
-    for template, container in _engine_containers(scene):
+    for template, container in scene.engine_containers():
         for name, value, path in container.env_entries():
             if name == "VLLM_USE_NCCL_SYMM_MEM" and value == "1":
                 what = "NCCL's symmetric memory breaks the capture of CUDA graphs here"
@@ -189,16 +126,6 @@ def _everything_transport(scene: Scene) -> Iterator[Spot]:
         for name, value, path in command.container.env_entries():
             if command.engine == "trtllm" and (name, value) == ("UCX_TLS", "all"):
                 yield Spot(command.container.manifest, path, "UCX_TLS=all hangs the set-up")
-
-
-def _json(text: str) -> dict[str, object]:
-    if not text.startswith("{"):
-        text = text.partition("=")[2]
-    try:
-        found = json.loads(text) if text.startswith("{") else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 RULES: tuple[Rule, ...] = (
@@ -260,16 +187,6 @@ RULES: tuple[Rule, ...] = (
         check=_duplicate_keys,
     ),
     Rule(
-        id="P007",
-        severity="warning",
-        title="An engine finds its files on the node",
-        reason="Every pod reads the draft or the weights again at each start: of six pods two "
-        "read 1.5 TB each.",
-        source="dynamo recipes/kimi-k3",
-        fix="Stage weights, draft and tokenizer on the nodes beforehand.",
-        check=_downloads,
-    ),
-    Rule(
         id="P008",
         severity="warning",
         title="Revisions are fixed",
@@ -296,15 +213,6 @@ RULES: tuple[Rule, ...] = (
         source="InferenceX#2686",
         fix="Lower --stream-interval to 10, and record it with every result.",
         check=_stream_interval,
-    ),
-    Rule(
-        id="P011",
-        severity="error",
-        title="What a pod mounts, a Job has filled",
-        reason="The mount is empty, and the engine fails after its pod was placed.",
-        source="dynamo recipes/kimi-k3 (model-download.yaml)",
-        fix="Download with --local-dir to that folder, or mount the cache as HF_HOME.",
-        check=_sub_paths,
     ),
     Rule(
         id="P012",

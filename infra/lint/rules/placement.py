@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from infra.lint.commands import Command
 from infra.lint.images import parse_image
 from infra.lint.manifest import RACK, Manifest
-from infra.lint.pods import PodTemplate, Workload, sequence
+from infra.lint.pods import PodTemplate, Workload, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
@@ -82,28 +82,27 @@ def _domains(scene: Scene) -> Iterator[Spot]:
 def _claims(scene: Scene, workload: Workload, template: PodTemplate) -> Iterator[Spot]:
     """Follow container claim → pod claim → claim template → domain."""
     near = scene.regions[workload.manifest.region]
-    templates = {item.at(*_TEMPLATE_NAME) for item in near if item.kind == "ComputeDomain"}
+    templates = {str(item.at(*_TEMPLATE_NAME)) for item in near if item.kind == "ComputeDomain"}
     if not templates:  # the domains are somewhere else, or there is no DRA driver
         return
     others = {item.name for item in near if item.kind == "ResourceClaimTemplate"}
     used = {
-        str(claim.get("name"))
+        claim.name
         for container in template.containers()
-        for claim in sequence(container.manifest.at(*container.path, "resources", "claims"))
-        if isinstance(claim, dict)
+        for claim in named(container.manifest.at(*container.path, "resources", "claims"))
     }
     has_channel = False
-    for index, item in enumerate(sequence(template.spec.get("resourceClaims"))):
-        if not isinstance(item, dict):
-            continue
+    for index, name, item in named(template.spec.get("resourceClaims")):
         path = (*template.spec_path, "resourceClaims", index)
         wanted = item.get("resourceClaimTemplateName")
+        if not isinstance(wanted, str):
+            continue
         has_channel = has_channel or wanted in templates
-        if isinstance(wanted, str) and wanted not in templates | others:
+        if wanted not in templates | others:
             what = f"no ComputeDomain here makes the claim template {wanted}"
             yield Spot(workload.manifest, (*path, "resourceClaimTemplateName"), what)
-        elif wanted in templates and item.get("name") not in used:
-            what = f"no container takes the claim {item.get('name')}"
+        elif wanted in templates and name not in used:
+            what = f"no container takes the claim {name}"
             yield Spot(workload.manifest, path, what)
     if not has_channel:
         what = "a replica spans nodes, but its pods claim no channel of a ComputeDomain"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.lint.manifest import Manifest
-from infra.lint.pods import PodTemplate, sequence
+from infra.lint.pods import PodTemplate, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import Rank, ranks, selects
@@ -80,60 +80,45 @@ def _autoscaled(scene: Scene) -> Iterator[Spot]:
 
 def _volumes(scene: Scene) -> Iterator[Spot]:
     for template in scene.templates:
-        named = {
-            item.get("name")
-            for item in sequence(template.spec.get("volumes"))
-            if isinstance(item, dict)
-        }
+        known = {volume.name for volume in named(template.spec.get("volumes"))}
         if template.manifest.kind == "StatefulSet":
-            named |= _claim_templates(template.manifest)
+            known |= _claim_templates(template.manifest)
         for container in template.all_containers():
-            for index, mount in enumerate(sequence(container.data.get("volumeMounts"))):
-                if isinstance(mount, dict) and mount.get("name") not in named:
+            for index, name, _ in named(container.data.get("volumeMounts")):
+                if name not in known:
                     path = (*container.path, "volumeMounts", index)
-                    what = f"the pod has no volume {mount.get('name')}"
-                    yield Spot(template.manifest, path, what)
+                    yield Spot(template.manifest, path, f"the pod has no volume {name}")
 
 
-def _claim_templates(manifest: Manifest) -> set[object]:
+def _claim_templates(manifest: Manifest) -> set[str]:
     found = sequence(manifest.at("spec", "volumeClaimTemplates"))
-    return {
-        item["metadata"].get("name")
-        for item in found
-        if isinstance(item, dict) and isinstance(item.get("metadata"), dict)
-    }
+    parts = [item.get("metadata") for item in found if isinstance(item, dict)]
+    return {claim.name for claim in named(parts)}
 
 
 def _claims(scene: Scene) -> Iterator[Spot]:
     for template in scene.templates:
-        named = {
-            item.get("name")
-            for item in sequence(template.spec.get("resourceClaims"))
-            if isinstance(item, dict)
-        }
+        known = {claim.name for claim in named(template.spec.get("resourceClaims"))}
         for container in template.all_containers():
             path = (*container.path, "resources", "claims")
-            for index, claim in enumerate(sequence(template.manifest.at(*path))):
-                if isinstance(claim, dict) and claim.get("name") not in named:
-                    what = f"the pod has no resource claim {claim.get('name')}"
+            for index, name, _ in named(template.manifest.at(*path)):
+                if name not in known:
+                    what = f"the pod has no resource claim {name}"
                     yield Spot(template.manifest, (*path, index), what)
 
 
 def _config_keys(scene: Scene) -> Iterator[Spot]:
-    maps: dict[tuple[str, str], Manifest] = {
-        (item.region, item.name): item for item in scene.of("ConfigMap")
-    }
     for template in scene.templates:
         for index, volume in enumerate(sequence(template.spec.get("volumes"))):
             source = volume.get("configMap") if isinstance(volume, dict) else None
             if not isinstance(source, dict) or source.get("optional"):
                 continue
-            found = maps.get((template.manifest.region, str(source.get("name"))))
+            found = scene.config_maps.get((template.manifest.region, str(source.get("name"))))
             if found is None:
                 continue
             keys = _keys(found)
             for place, item in enumerate(sequence(source.get("items"))):
-                if isinstance(item, dict) and item.get("key") not in keys:
+                if isinstance(item, dict) and str(item.get("key")) not in keys:
                     path = (*template.spec_path, "volumes", index, "configMap", "items", place)
                     what = f"ConfigMap {found.name} has no key {item.get('key')}"
                     yield Spot(template.manifest, path, what)
@@ -157,7 +142,7 @@ def _accounts(scene: Scene) -> Iterator[Spot]:
         near = accounts.get(workload.manifest.region)
         for template in workload.templates if near else ():
             name = template.spec.get("serviceAccountName")
-            if name not in (None, "default") and name not in (near or ()):
+            if isinstance(name, str) and name not in ("default", *(near or ())):
                 path = (*template.spec_path, "serviceAccountName")
                 yield Spot(template.manifest, path, f"there is no ServiceAccount {name}")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from fleet.spec import REPLICA_NAME_MAX
+from fleet.units import whole_number
 from infra.lint.commands import Command
 from infra.lint.manifest import RACK
 from infra.lint.pods import Container
@@ -23,8 +25,8 @@ def gpus(container: Container) -> int | None:
     for part in ("limits", "requests"):
         amounts = resources.get(part) if isinstance(resources, dict) else None
         found = amounts.get(GPU) if isinstance(amounts, dict) else None
-        if found is not None and str(found).isdigit():
-            return int(str(found))
+        if found is not None:
+            return whole_number(found)
     return None
 
 
@@ -53,25 +55,18 @@ def _ranks(command: Command) -> int | None:
     """Multiply the parallel sizes that take a GPU each, as the engine counts them."""
     flags = {
         "vllm": (
-            ("--tensor-parallel-size", "-tp"),
-            ("--pipeline-parallel-size", "-pp"),
-            ("--data-parallel-size", "-dp"),
+            "--tensor-parallel-size",
+            "--pipeline-parallel-size",
+            "--data-parallel-size",
         ),
         # SGLang's data parallelism of the attention is inside the tensor ranks.
-        "sglang": (
-            ("--tp-size", "--tensor-parallel-size", "--tp"),
-            ("--pp-size", "--pipeline-parallel-size"),
-        ),
+        "sglang": ("--tp-size", "--pp-size"),
     }.get(command.engine or "")
-    if flags is None or not command.has(*flags[0]):
+    if flags is None or not command.has(flags[0]):
         return None
-    total = 1
-    for names in flags:
-        text = command.value(*names) or "1"
-        if not text.isdigit():
-            return None
-        total *= int(text)
-    return total
+    sizes = [command.given.number(flag, default=1) for flag in flags]
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _rack_overflow(scene: Scene) -> Iterator[Spot]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from fleet.units import whole_number
 from infra.lint.images import parse_image
-from infra.lint.pods import Container, PodTemplate, Workload
+from infra.lint.pods import Container, PodTemplate, Workload, whole
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
@@ -69,10 +70,11 @@ def _readiness_of_workers(
 
 
 def _budget_s(probe: Mapping[str, object]) -> int | None:
-    numbers = [probe.get(key, default) for key, default in _PROBE_DEFAULTS.items()]
-    if not all(isinstance(number, int) for number in numbers):
+    numbers = [whole(probe.get(key, default)) for key, default in _PROBE_DEFAULTS.items()]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
         return None
-    period, failures, delay = (int(str(number)) for number in numbers)
+    period, failures, delay = known
     return delay + period * failures
 
 
@@ -80,7 +82,8 @@ def _grace(scene: Scene) -> Iterator[Spot]:
     for workload, template, grace_s in _graces(scene):
         for container in template.containers():
             for name, value, path in container.env_entries():
-                if _DRAIN.fullmatch(name) and value and value.isdigit() and int(value) >= grace_s:
+                drain_s = whole_number(value) if _DRAIN.fullmatch(name) else None
+                if drain_s is not None and drain_s >= grace_s:
                     what = f"{name} is {value} s, but the pod is killed after {grace_s} s"
                     yield Spot(workload.manifest, path, what)
 

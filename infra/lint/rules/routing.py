@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from fleet.units import whole_number
 from infra.lint.commands import Command
 from infra.lint.manifest import Manifest
 from infra.lint.pods import Workload
@@ -115,21 +115,21 @@ def _block_sizes(scene: Scene) -> Iterator[Spot]:
     for side in _sides(scene).values():
         for workload, frontend in side.frontends:
             found = frontend.find("--kv-cache-block-size")
-            if found is None or not found.text.isdigit():
+            block = whole_number(found.text) if found else None
+            if found is None or block is None:
                 continue
             units = {unit for _, command in side.workers if (unit := _hash_unit(command))}
-            if units and found.text not in units:
+            if units and block not in units:
                 what = f"blocks of {found.text} tokens, but the engines hash {_listed(units)}"
                 yield Spot(workload.manifest, found.path, what)
 
 
-def _hash_unit(command: Command) -> str | None:
-    text = command.value(*_HASH_UNITS.get(command.engine or "", ("",)))
-    return text if text and text.isdigit() else None
+def _hash_unit(command: Command) -> int | None:
+    return whole_number(command.value(*_HASH_UNITS.get(command.engine or "", ("",))))
 
 
-def _listed(units: set[str]) -> str:
-    return " or ".join(sorted(units))
+def _listed(units: set[int]) -> str:
+    return " or ".join(map(str, sorted(units)))
 
 
 def _router_mode(command: Command) -> str:
@@ -151,14 +151,11 @@ def _no_events(scene: Scene) -> Iterator[Spot]:
 
 
 def _publishes(command: Command) -> bool:
-    text = command.value("--kv-events-config")
-    if text is None:
+    flag = "--kv-events-config"
+    if not command.has(flag):
         return False
-    try:
-        settings = json.loads(text)
-    except ValueError:
-        return True  # the flag rule says what is wrong with it
-    return command.engine == "sglang" or settings.get("enable_kv_cache_events", True) is not False
+    enabled = command.given.keys(flag).get("enable_kv_cache_events", True)
+    return command.engine == "sglang" or str(enabled).lower() != "false"
 
 
 def _events_unread(scene: Scene) -> Iterator[Spot]:

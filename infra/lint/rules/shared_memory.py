@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from infra.lint.pods import PodTemplate, Workload, sequence
+from infra.lint.pods import PodTemplate, Workload, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -47,9 +47,7 @@ def _of_component(workload: Workload) -> Iterator[Spot]:
 
 def _of_pod(template: PodTemplate) -> Iterator[Spot]:
     volumes = {
-        item.get("name"): item.get("emptyDir")
-        for item in sequence(template.spec.get("volumes"))
-        if isinstance(item, dict)
+        volume.name: volume.data.get("emptyDir") for volume in named(template.spec.get("volumes"))
     }
     for container in template.containers():
         mounts = [item for item in sequence(container.data.get("volumeMounts")) if _is_shm(item)]
@@ -60,7 +58,7 @@ def _of_pod(template: PodTemplate) -> Iterator[Spot]:
                 "the shared memory has 64 MiB, as of any container",
             )
         for mount in mounts:
-            volume = volumes.get(mount.get("name"))
+            volume = volumes.get(str(mount.get("name")))
             limit = volume.get("sizeLimit") if isinstance(volume, dict) else None
             found = None if limit is None else quantity_bytes(limit)
             if found is not None and found < LEAST_BYTES:

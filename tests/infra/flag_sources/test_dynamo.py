@@ -53,6 +53,8 @@ MEMBERS: dict[str, str | bytes] = {
     "dynamo/vllm/args.py": "from router import parse_worker_router_config",
     "dynamo/sglang/backend_args.py": HELPERS + GROUP.format("DynamoSGLangArgGroup", "own"),
     "dynamo/sglang/args.py": "",
+    "dynamo/trtllm/backend_args.py": HELPERS + GROUP.format("DynamoTrtllmArgGroup", "own"),
+    "dynamo/trtllm/args.py": 'import argparse\nif flag == "--publish-events-and-metrics": ...',
     "dynamo/mocker/args.py": "import argparse\ndef parse_args(argv=None):\n"
     "    parser = argparse.ArgumentParser()\n    parser.add_argument('--speedup', type=float)\n",
     "dynamo/other.py": 'import os\nos.getenv("DYN_PLANE", "tcp")',
@@ -92,7 +94,22 @@ def test_a_worker_has_the_flags_of_its_groups(found: dict[str, Any]) -> None:
     shared = {"--runtime", "--own", "--dyn-tool-call-parser"}
     assert flags["vllm"] == shared | {"--router-reset"}
     assert flags["sglang"] == shared
+    assert flags["trtllm"] == shared | {"--publish-events-and-metrics"}
     assert flags["mocker"] == {"--speedup"}
+
+
+def test_a_flag_that_is_replaced_before_parsing_is_accepted(found: dict[str, Any]) -> None:
+    """No parser declares it, and old command lines have it."""
+    entry = by_flag(found["components"]["trtllm"]["flags"])["--publish-events-and-metrics"]
+    assert entry["negative_flags"] == ["--no-publish-events-and-metrics"]
+    assert (entry["deprecated"], entry["replacement"]) == (True, "--publish-kv-events")
+
+
+def test_a_dynamo_without_a_worker_for_trtllm_is_read(tmp_path: Path) -> None:
+    """Not each of its packages has one."""
+    members = {path: text for path, text in MEMBERS.items() if "trtllm" not in path}
+    wheel = fake_wheel(tmp_path, "ai-dynamo", "9.9.9", members)
+    assert "trtllm" not in dict(read_dynamo(Program([open_wheel(wheel)])))["components"]  # type: ignore[operator]
 
 
 def test_without_a_native_library_that_runs_no_parser_name_is_listed(found: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     [
         ("ERROR: No matching distribution found for vllm==0.0.1", ConfigError, "no such wheel"),
         ("ERROR: connection refused", ToolError, "Check the network"),
+        ("/usr/bin/python3: No module named pip", ToolError, "-m ensurepip"),
     ],
 )
 def test_pips_refusal_says_what_to_do(
@@ -113,3 +115,39 @@ def test_pips_refusal_says_what_to_do(
     monkeypatch.setattr(wheels.subprocess, "run", run)
     with pytest.raises(error, match=words):
         wheels.download("vllm==0.0.1", tmp_path)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give pip a folder of wheels instead of the network."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_wheels_that_are_not_given_come_from_pip(index: Path, tmp_path: Path) -> None:
+    """The same table as from the file: what is downloaded is what is read."""
+    file = fake_wheel(index, "sglang", "9.9.9", MEMBERS)
+    downloaded = update("sglang==9.9.9", [], tmp_path / "a").file.read_bytes()
+    assert downloaded == update("sglang==9.9.9", [file], tmp_path / "b").file.read_bytes()
+
+
+def test_a_version_that_pip_cannot_find_is_the_users_mistake(index: Path, tmp_path: Path) -> None:
+    """In pip's own words, which may change with it."""
+    fake_wheel(index, "sglang", "9.9.9", MEMBERS)
+    with pytest.raises(ConfigError, match="has no such wheel"):
+        update("sglang==9.9.8", [], tmp_path)
+
+
+def test_nothing_of_a_download_is_left(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a gigabyte each, in a folder where nobody looks."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    fake_wheel(index, "sglang", "9.9.9", MEMBERS)
+    update("sglang==9.9.9", [], tmp_path / "out")
+    assert list(temporary.iterdir()) == []

@@ -14,11 +14,12 @@ from fleet.memory import divide_memory, memory_shape, replica_memory
 from fleet.release import Release, Role, release_for
 from infra.engine import engine_env, engine_roles
 from infra.lint.commands import Command
-from infra.lint.engine_shape import engine_shape, serves
+from infra.lint.engine_shape import engine_shape
 from infra.lint.manifest import Manifest
 from infra.lint.rule import Finding
 from infra.lint.rules.memory import RULES
 from infra.lint.scene import Scene
+from infra.lint.weights_source import serves
 
 HERE = Path()
 K3 = load_model("kimi-k3", beside=HERE)

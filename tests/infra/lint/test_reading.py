@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,13 @@ def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
     assert f"aliases expand to more than {MAX_ALIASED_NODES:,} values" in refusal(text)
 
 
+def test_a_long_text_behind_many_aliases_is_refused() -> None:
+    """One megabyte, 60,000 times: sixty gigabytes for whoever writes it out."""
+    aliases = "".join(f"  b{number}: *a\n" for number in range(60_000))
+    text = f"apiVersion: v1\nkind: X\ndata:\n  a: &a {'x' * 1_000_000}\n{aliases}"
+    assert f"aliases expand to more than {MAX_ALIASED_NODES:,} values" in refusal(text)
+
+
 def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
     """Else whoever walks the data runs out of stack."""
     chain = [f"l{n}: &l{n} [*l{n - 1}]" for n in range(1, MAX_DEPTH + 1)]
@@ -126,6 +134,9 @@ def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
         ("a: \0", "f.yaml:1: the file holds a NUL byte."),
         ("just words\n", "f.yaml:1: this document is no mapping."),
         ("- a\n", "f.yaml:1: this document is no mapping."),
+        ("apiVersion: v1\nkind: List\n", "f.yaml:1: the list is empty."),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "f.yaml:1: the list is empty."),
+        ("apiVersion: v1\nkind: List\nitems: {}\n", "f.yaml:3: the items of this List are no"),
         ("replicas: 1\n", "f.yaml:1: this document has no apiVersion and no kind,"),
         ("apiVersion: v1\nkind: 5\n", "f.yaml:1: this document has no kind,"),
         ("apiVersion: v1\nkind: List\nitems: [1]\n", "f.yaml:3: this document is no mapping."),
@@ -235,6 +246,16 @@ def test_json_is_read_with_lines(tmp_path: Path) -> None:
     path.write_text('{\n\t"apiVersion": "v1",\n\t"kind": "X",\n\t"spec": {"a": true}\n}\n')
     (found,) = read_manifests([path])
     assert (found.at("spec", "a"), found.line(("spec", "a"))) == (True, 4)
+
+
+def test_json_may_write_a_character_as_a_pair(tmp_path: Path) -> None:
+    """Python's own writer does; a backslash before it makes it something else."""
+    path = tmp_path / "a.json"
+    names = {"a": "\U0001f600", "b": "\\ud83d\\ude00"}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "X", "data": names}))
+    assert "\\ud83d" in path.read_text()
+    (found,) = read_manifests([path])
+    assert found.data["data"] == names
 
 
 def test_a_stream_may_be_empty() -> None:
