@@ -28,14 +28,14 @@ _PARTS = re.compile(
     |(?P<single>'[^']*')
     |(?P<double>"(?>\\.|{_RUN}|[^"\\])*+")
     |(?P<escaped>\\.)
-    |(?P<comment>(?<![^\s;&|()])\#[^\n]*)
+    |(?P<comment>(?<![^\s;&|()])(?<!\\\s)\#[^\n]*)
     |(?P<list>(?<!\S)(?P<name>[A-Za-z_]\w*)\+?=\([^()]*\))
     |(?P<run>{_RUN})
     |(?P<reference>{REFERENCE})
     |(?P<document>(?<!<)<<(?!<)-?[ \t]*(?P<quote>['"]?)(?P<end>\w+)(?P=quote)(?P<rest>[^\n]*)
         \n.*?(?:^[ \t]*(?P=end)[ \t]*$|\Z))
     |(?P<redirection>(?:(?<!\S)\d+|(?<!\S)&)?(?:<<<|<<-?|>>|>\||[<>]&|<>|[<>])
-        \s*(?:'[^']*'|"[^"]*"|[^\s;&|()<>'"]+))
+        \s*(?:'[^']*'|"(?>\\.|[^"\\])*+"|\\.|[^\s;&|()<>'"\\])++)
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
