@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from fleet.errors import LabError
@@ -41,6 +42,7 @@ from verify.smoke import serves
 READY_TIMEOUT_S = 300.0
 STARTS = 3  # of one process, before it is given up
 SCHEDULE_TIMEOUT_S = 90.0
+GATEWAY_TIMEOUT_S = 30.0  # of a gateway that is Ready
 LOAD_FOLDER = "load"
 POLL_S = 0.5  # listing all pods of two regions takes 30 ms of CPU
 LAYERS: tuple[Layer, ...] = ("platform", "serving")
@@ -185,8 +187,14 @@ class Lab:
         except LabError as error:
             raise LabError(f"{error} Not Ready: {', '.join(waiting) or 'none'}.") from error
         for name, url in self.targets.items():
-            if not serves(url, self.settings.model_name):
-                raise LabError(f"{name}: the gateway {url} does not answer. See {self._folder}.")
+            # One of Envoy's threads may refuse what another has just answered: they are told
+            # of a healthy frontend within a second (update_merge_window), not at one moment.
+            self._launcher.wait(
+                f"{name}: the gateway {url} answers",
+                partial(serves, url, self.settings.model_name),
+                timeout_s=GATEWAY_TIMEOUT_S,
+                every_s=POLL_S,
+            )
 
     def check(self) -> None:
         """Raise when a process of the control planes has died."""

@@ -85,3 +85,11 @@ def test_a_rack_that_lost_nodes_says_what_is_out_of_balance(write_file: WriteFil
     plan = make_plan(load_fleet(fleet_file(write_file, 2, 1, healthy=16)))
     assert plan.regions[0].with_role("prefill") == 6
     assert [text for text in plan.warnings if "2 over (prefill, prefill)" in text]
+
+
+def test_a_region_knows_the_job_of_each_replica(write_file: WriteFile) -> None:
+    """Whoever runs or judges a replica asks by its name."""
+    path = write_file(change=("release: vllm-tp8-dcp8", "release: vllm-pd-2p1d"))
+    [region] = make_plan(load_fleet(path)).regions
+    jobs = [region.roles[f"use1-r01-{slot}"] for slot in range(4)]
+    assert jobs == ["prefill", "prefill", "decode", "prefill"]
