@@ -187,8 +187,8 @@ class Lab:
         except LabError as error:
             raise LabError(f"{error} Not Ready: {', '.join(waiting) or 'none'}.") from error
         for name, url in self.targets.items():
-            # One of Envoy's threads may refuse what another has just answered: they are told
-            # of a healthy frontend within a second (update_merge_window), not at one moment.
+            # Envoy's threads learn of a healthy frontend each in its own time: one may refuse
+            # what another has just answered (seen once in about 12 labs on a busy machine).
             self._launcher.wait(
                 f"{name}: the gateway {url} answers",
                 partial(serves, url, self.settings.model_name),
