@@ -45,6 +45,8 @@ def release() -> None:
 def list_releases(folder: Path, output: str) -> None:
     """List the presets, and the release files of FOLDER (default: releases).
 
+    A file that is no release is named after the list, and makes the exit code 3.
+
     \b
     Example:
         k3fleet release list
@@ -54,14 +56,14 @@ def list_releases(folder: Path, output: str) -> None:
     if folder != Path(FOLDER) and not folder.is_dir():
         raise ConfigError(f"{folder}: is no folder. Give one that holds release files.")
     files = release_files(folder) if folder.is_dir() else []
-    rows = [
-        release_row(found, "preset" if file in presets else str(file))
-        for file, found in _checked([*presets, *files])
-    ]
+    good, problems = _read([*presets, *files])
+    rows = [release_row(found, "preset" if file in presets else str(file)) for file, found in good]
     if output == "json":
         print_json(rows)
     else:
         print_table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    if problems:
+        raise ConfigError.of(problems)
 
 
 @release.command()
@@ -176,6 +178,14 @@ def verify(paths: tuple[Path, ...], output: str) -> None:
 
 def _checked(files: list[Path]) -> list[tuple[Path, Release]]:
     """Read release files; raise one ConfigError with what is wrong in any of them."""
+    found, problems = _read(files)
+    if problems:
+        raise ConfigError.of(problems)
+    return found
+
+
+def _read(files: list[Path]) -> tuple[list[tuple[Path, Release]], list[Problem]]:
+    """Read release files; give the good ones, and what is wrong with the others."""
     found: list[tuple[Path, Release]] = []
     problems: list[Problem] = []
     for file in files:
@@ -184,9 +194,7 @@ def _checked(files: list[Path]) -> list[tuple[Path, Release]]:
         if value is not None:
             found.append((file, value))
     problems += clash_problems((str(file), value) for file, value in found)
-    if problems:
-        raise ConfigError.of(problems)
-    return found
+    return found, problems
 
 
 def _refuse_other_content(path: Path, made: Release) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -9,12 +10,14 @@ from typing import get_args
 import click
 
 from cli.output import output_option, print_json
+from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
 from fleet.plan import make_plan
 from infra.manifests import write_manifests
 from infra.options import Layer
 from infra.render import KubeObject, render_region
 from infra.values import region_plan
+from lab.interrupts import interruptible
 
 
 @click.command()
@@ -42,11 +45,22 @@ def render(fleet_file: Path, out_dir: Path, region: str | None, output: str) -> 
     plan = make_plan(fleet)
     for name in regions:
         region_plan(plan, name)  # refuse an unknown region before anything is written
-    files = write_manifests(_folders(fleet, regions), out_dir)
+    _refuse_here(out_dir)
+    with interruptible():  # a signal leaves no half-written folder behind
+        files = write_manifests(_folders(fleet, regions), out_dir)
     if output == "json":
         print_json({"out": str(out_dir), "files": files, "regions": regions})
     else:
         click.echo(f"{files} files for {', '.join(regions)} in {out_dir}")
+
+
+def _refuse_here(out_dir: Path) -> None:
+    """Refuse to replace the folder that the shell is in: its next command would find nothing."""
+    if Path.cwd().is_relative_to(os.path.realpath(out_dir)):
+        raise ConfigError(
+            f"--out {out_dir}: you are in this folder, which would be replaced. "
+            "Give a folder below it, for example manifests."
+        )
 
 
 def _folders(fleet: Fleet, regions: list[str]) -> Iterator[tuple[str, list[KubeObject]]]:

@@ -7,6 +7,7 @@ objects, same bytes.
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,24 +69,26 @@ _Dumper.add_representer(str, _text)
 def write_manifests(folders: Iterable[tuple[str, Iterable[KubeObject]]], out_dir: Path) -> int:
     """Write each (folder, objects) below `out_dir` and return the number of files.
 
-    Raises ConfigError when `out_dir` holds something that we did not write, and
-    FleetError when the disk refuses.
+    Raises ConfigError when `out_dir` cannot be such a folder or holds something that we did not
+    write, and FleetError when the disk refuses.
     """
-    out_dir = out_dir.resolve()
+    out_dir = _resolved(out_dir)
     try:
         _check(out_dir)
         out_dir.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out_dir.parent, prefix=f".{out_dir.name}-") as scratch:
             made, old = Path(scratch, "new"), Path(scratch, "old")
             count = _fill(made, folders)
-            if out_dir.exists():
-                out_dir.rename(old)
-            made.rename(out_dir)
-    except OSError as error:
-        raise FleetError(
-            f"{out_dir}: cannot write: {error.strerror or error}. "
-            "Free space, or give a folder that you may write to."
+            _exchange(made, out_dir, old)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(
+            f"{out_dir}: a part of this path is a file. Give the name of a folder."
         ) from error
+    except OSError as error:
+        fix = "Free space, or give a folder that you may write to."
+        if error.errno == errno.EBUSY:
+            fix = "It is a mount point, which cannot be replaced. Give a folder in it."
+        raise FleetError(f"{out_dir}: cannot write: {error.strerror or error}. {fix}") from error
     return count
 
 
@@ -112,6 +115,28 @@ def _fill(made: Path, folders: Iterable[tuple[str, Iterable[KubeObject]]]) -> in
             (target / file_name(item)).write_text(manifest_text(item), encoding="utf-8")
             count += 1
     return count
+
+
+def _exchange(made: Path, out_dir: Path, old: Path) -> None:
+    """Put the new folder in the place of the old one, and the old one back when interrupted."""
+    if not out_dir.exists():
+        made.rename(out_dir)
+        return
+    out_dir.rename(old)
+    try:
+        made.rename(out_dir)
+    except BaseException:
+        old.rename(out_dir)
+        raise
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # Python 3.13 made one of the other
+        raise ConfigError(
+            f"{path}: is a link that leads to itself. Give the name of a folder."
+        ) from error
 
 
 def _check(out_dir: Path) -> None:

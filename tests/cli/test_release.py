@@ -236,3 +236,14 @@ def test_show_gives_the_command_of_a_house_engine(run: Run) -> None:
     Path("house.yaml").write_text(f"name: house\n{engine}dynamo:{rest}")
     shown = json.loads(run("show", "house.yaml", "-o", "json"))
     assert [line["command"] for line in shown["commands"]] == [["serve", "--tp=8"], ["join"]]
+
+
+def test_list_shows_the_good_beside_the_bad(
+    run: Run, frozen: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dangling link in a folder is no reason to hide all releases."""
+    (frozen.parent / "gone.yaml").symlink_to("nowhere.yaml")
+    assert main(["release", "list"]) == 3
+    printed = capsys.readouterr()
+    assert frozen.stem in printed.out
+    assert "gone.yaml" in printed.err

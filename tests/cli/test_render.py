@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.main import main
 
+ROOT = Path(__file__).parents[2]
 FLEET = """\
 apiVersion: k3fleet/v1
 name: demo
@@ -84,3 +88,39 @@ def test_a_full_folder_of_someone_else_is_a_users_mistake(
     """Exit code 3 and one line, no traceback."""
     assert main(["render", fleet_file, "--out", str(tmp_path)]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_folder_one_is_in_is_not_replaced(
+    fleet_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell would stand in a folder that is gone."""
+    below = tmp_path / "out" / "below"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    for out in (".", "..", str(tmp_path / "out")):
+        assert main(["render", fleet_file, "--out", out]) == 3
+    assert main(["render", fleet_file, "--out", "manifests"]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_half_of_it(tmp_path: Path, number: signal.Signals) -> None:
+    """A pipeline that is cancelled must not leave a folder that looks like a rendering."""
+    racks = "".join(f"      - id: r{index}\n" for index in range(200))
+    path = tmp_path / "fleet.yaml"
+    path.write_text(f"{FLEET.partition('  - name: eu-west')[0]}{racks}")
+    command = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "render",
+        str(path),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as child:
+        while not any(tmp_path.glob(".out-*/new/us-east/platform/*")):
+            assert child.poll() is None, child.communicate()[1]
+        child.send_signal(number)
+        _, errors = child.communicate()
+    assert (child.returncode, errors.strip()) == (128 + number, "interrupted")
+    assert [item.name for item in tmp_path.iterdir()] == ["fleet.yaml"]

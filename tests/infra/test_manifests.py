@@ -94,3 +94,18 @@ def test_a_disk_that_refuses_is_said_in_words(tmp_path: Path) -> None:
     """A full disk or a read-only folder is no bug of ours."""
     with pytest.raises(FleetError, match=r"cannot write: .* Free space"):
         write_manifests([("a", [config_map("x" * 300)])], tmp_path / "out")
+
+
+def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
+    """It is a typing mistake, and freeing space does not help."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="a part of this path is a file"):
+        write_manifests([], tmp_path / "file" / "out")
+
+
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    """It can be neither read nor replaced."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(ConfigError, match="leads to itself"):
+        write_manifests([], loop)
