@@ -167,7 +167,8 @@ def _rack_warnings(rack: RackPlan, nodes_per_replica: int) -> list[str]:
             f"{(fits - rack.replicas) * nodes_per_replica} healthy nodes stay idle by choice."
         )
     if odd := idle_nodes(rack.healthy_nodes, fits, nodes_per_replica):
-        warnings.append(f"{where}: {fits} replicas, {odd} healthy node idle.")
+        nodes = "node" if odd == 1 else "nodes"
+        warnings.append(f"{where}: {fits} replicas, {odd} healthy {nodes} idle.")
     elif rack.healthy_nodes < rack.nodes:
         warnings.append(f"{where}: {fits} replicas.")
     return warnings

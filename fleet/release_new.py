@@ -22,7 +22,7 @@ from fleet.release_file import (
 )
 from fleet.schema import found_text, model_at, validate
 from fleet.yaml_document import Document, NodePath, parse_document
-from fleet.yaml_merge import lay_over
+from fleet.yaml_merge import ARGS, lay_over
 
 _VALUE = "value"
 Option = tuple[NodePath, object, str]  # what is set, to what, and how it was given
@@ -70,7 +70,13 @@ def _setting(text: str) -> Option:
         raise ConfigError(f"{given}: is not key.path=value. Write for example max_num_seqs=64.")
     if path[0] in ("name", EXTENDS):
         raise ConfigError(f"{given}: {path[0]} is not set here. Use NAME and --from.")
-    return path, value if _is_text(path) else _yaml_value(value, given), given
+    read = value if _is_text(path) else _yaml_value(value, given)
+    if ARGS in path and not (path[-1] == ARGS and isinstance(read, list | None)):
+        raise ConfigError(
+            f"{given}: {ARGS} is a list of flags. Write for example --set '{ARGS}=[\"--flag=1\"]': "
+            "each takes the place of the same flag."
+        )
+    return path, read, given
 
 
 def _yaml_value(value: str, given: str) -> object:

@@ -150,7 +150,8 @@ def _translate(
         path: NodePath = tuple(part for part in error["loc"] if part != "[key]")
         # pydantic counts only the valid items of a list, whose own faults are reported already
         miscounted = error["type"] == "too_short" and error["input"]
-        if document.is_broken(path) or miscounted:
+        # a default that follows from another field, which is wrong and reported itself
+        if document.is_broken(path) or miscounted or error["type"] == "default_factory_not_called":
             continue
         what, fix = _explain(model, path, error)
         problems.append(document.problem(path, what, fix))

@@ -15,7 +15,10 @@ ARGS = "args"  # the one list that is merged word by word
 
 
 def lay_over(base: Document, top: Document) -> Document:
-    """Merge two documents: mappings by key, `args` by flag; other values of `top` replace."""
+    """Merge two documents: mappings by key, `args` by flag; other values of `top` replace.
+
+    A null takes away what stands there in `base`, as if it had never said it.
+    """
     problems = (*base.problems, *top.problems)
     if base.is_broken(()) or top.is_broken(()):
         return replace(top, problems=problems, broken=top.broken | {()})
@@ -46,7 +49,9 @@ class _Merge:
         if isinstance(base, dict) and isinstance(top, dict):
             self._place(self.base, path, path)  # an option has no place of its own for it
             self._place(self.top, path, path)
-            return {key: self._entry(base, top, (*path, key)) for key in {**base, **top}}
+            gone = {key for key, value in top.items() if value is None and key in base}
+            keys = [key for key in {**base, **top} if key not in gone]
+            return {key: self._entry(base, top, (*path, key)) for key in keys}
         if path[-1:] == (ARGS,) and isinstance(base, list) and isinstance(top, list):
             self._place(self.top, path, path)
             return self._args(base, top, path)

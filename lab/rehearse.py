@@ -81,7 +81,7 @@ def _rehearse(
         options=options,
         gates=gates,
         around=around,
-        folder=_new_run_folder(around.work_dir, started_at),
+        folder=around.work_dir / RUNS_FOLDER / f"{started_at:%Y%m%d-%H%M%S-%f}",
         steps=Steps(progress=around.progress, clock=time.monotonic),
         findings=Findings(started_at=started_at),
     )
@@ -89,8 +89,9 @@ def _rehearse(
         try:
             kept = _all_steps(run)
         except BaseException:
-            with shielded():
-                _write_what_there_is(run)
+            if run.folder.exists():  # else it was refused before anything was started
+                with shielded():
+                    _write_what_there_is(run)
             raise
         report = _write(run)
     return Rehearsal(report=report, folder=run.folder, lab=kept)
@@ -104,6 +105,7 @@ def _all_steps(run: _Run) -> LabState | None:
         tokenizer_dir=run.options.tokenizer_dir,
     )
     lab = prepare(request, run.around, run.steps)
+    _make_run_folder(run.folder)
     run.findings.toolchain = lab.settings.toolchain
     meter = MemoryMeter(lab.id)
     kept: LabState | None = None
@@ -219,12 +221,10 @@ def _write_what_there_is(run: _Run) -> None:
         run.around.progress.note(f"what was found so far: {run.folder / REPORT}")
 
 
-def _new_run_folder(work_dir: Path, started_at: datetime) -> Path:
-    """Make a folder for the run, named by its time, and let `latest` point to it."""
-    folder = work_dir / RUNS_FOLDER / f"{started_at:%Y%m%d-%H%M%S-%f}"
+def _make_run_folder(folder: Path) -> None:
+    """Make the folder of a run, and let `latest` point to it."""
     folder.mkdir(parents=True)
     draft = folder.parent / f".{LATEST}-{os.getpid()}"
     draft.unlink(missing_ok=True)
     draft.symlink_to(folder.name)
     draft.replace(folder.parent / LATEST)
-    return folder

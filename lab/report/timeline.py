@@ -78,6 +78,9 @@ def region_series(report: Report) -> tuple[RegionSeries, ...]:
     width_s = slice_width_s(timed)
     first = min(_step(part, width_s) for part in timed)
     last = max(_step(part, width_s) for part in timed)
+    whole = int((report.load.window_s or 0.0) / width_s + 1e-6)
+    if whole > first:  # a slice that the run's end cuts off would look like an outage
+        last = min(last, whole - 1)
     steps = range(first, min(last, first + MAX_SLICES) + 1)
     series = []
     for region in region_names(report):

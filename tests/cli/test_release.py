@@ -247,3 +247,12 @@ def test_list_shows_the_good_beside_the_bad(
     printed = capsys.readouterr()
     assert frozen.stem in printed.out
     assert "gone.yaml" in printed.err
+
+
+@pytest.mark.parametrize("setting", ["args.--stream-interval=20", "args=--foo=1"])
+def test_flags_are_set_as_a_list(run: Run, setting: str) -> None:
+    """The message has to show the one spelling that a shell and YAML both leave alone."""
+    refused = run("new", "mine", "--from", PRESET, *PIN, "--set", setting, code=3)
+    assert refused.startswith(f"error: --set {setting}: args is a list of flags.")
+    example = refused.split("--set '")[1].split("'")[0]
+    run("new", "mine", "--from", PRESET, *PIN, "--set", example)

@@ -10,7 +10,7 @@ import pytest
 from fleet.errors import ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import Release, release_id
-from fleet.release_file import by_id
+from fleet.release_file import by_id, check_release
 from fleet.release_text import frozen_text
 
 WriteFile = Callable[..., Path]
@@ -295,3 +295,26 @@ def test_an_id_fits_into_a_label(write_file: WriteFile) -> None:
     (problem,) = _problems(path)
     assert problem.startswith("mine.yaml:1: name: the id ")
     assert problem.endswith("labels hold 63. Shorten the name to 54.")
+
+
+def test_null_takes_flags_and_single_variables_away(write_file: WriteFile) -> None:
+    """Another engine understands none of them, and a base may be a file that one cannot change."""
+    write_file("extends: vllm-tp8-dcp8\nname: base\nenv: {NCCL_DEBUG: WARN}\n", name="base.yaml")
+    path = write_file(
+        "extends: ./base.yaml\nname: mine\nargs: null\nenv: {NCCL_DEBUG: null}\n", name="mine.yaml"
+    )
+    release, problems = check_release(path)
+    assert (problems, release and release.args) == ([], ())
+    assert release is not None
+    assert "NCCL_DEBUG" not in release.env
+    assert release.env  # the others stay
+
+
+def test_the_documented_house_engine_is_one(write_file: WriteFile) -> None:
+    """People copy it from there."""
+    text = (Path(__file__).parents[2] / "docs/releases.md").read_text()
+    [example] = [part for part in text.split("```yaml\n") if "kind: custom" in part]
+    release, problems = check_release(write_file(example.partition("```")[0], name="house.yaml"))
+    assert problems == []
+    assert release is not None
+    assert (release.engine.kind, release.args, release.env) == ("custom", (), {})

@@ -264,6 +264,14 @@ def test_rates_are_counts_over_the_width_of_a_slice(sample: Sample) -> None:
     assert region_series(report)[0].requests_per_s[0] == (first.requests or 0) / 5.0
 
 
+def test_a_slice_that_the_end_cuts_off_is_not_drawn(sample: Sample) -> None:
+    """Its few requests over its whole width would look like an outage."""
+    whole = region_series(read_report(sample()))[0]
+    data = sample()
+    data["load"]["window_s"] -= 1
+    assert region_series(read_report(data))[0].t_s == whole.t_s[:-1]
+
+
 def test_a_slice_without_requests_is_zero_throughput_and_no_hit() -> None:
     """Nothing sent is a zero; nothing measured is not."""
     timeline = [{"t_s": at, "region": "a", "requests": 5, "prompt_tokens": 10} for at in (0, 5, 15)]
