@@ -13,7 +13,6 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from fleet.engine import Engine
-from fleet.engine_flags import FIELD_FLAGS, PLACED_FLAGS
 from fleet.model import KvDtype, StateDtype
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -196,20 +195,6 @@ class Release(FileModel):
         decode: Role = "decode"
         pools = self.disaggregation
         return (prefill,) * pools.prefill.replicas + (decode,) * pools.decode.replicas
-
-    @model_validator(mode="after")
-    def _one_truth(self) -> Self:
-        args = list(self.args)
-        if self.disaggregation:
-            args += [*self.disaggregation.prefill.args, *self.disaggregation.decode.args]
-        flags = {argument.partition("=")[0].replace("_", "-") for argument in args}
-        owned = PLACED_FLAGS.union(FIELD_FLAGS[self.engine.kind].values())
-        if doubled := sorted(flags & owned):
-            raise refuse(
-                f"args repeat what typed fields decide: {', '.join(doubled)}",
-                "Remove them from args and set the field",
-            )
-        return self
 
 
 def release_for(release: Release, role: Role) -> Release:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fleet.credentials import credential_problems
 from fleet.errors import ConfigError, Problem
+from fleet.own_settings import own_setting_problems
 from fleet.presets import FILE_ENDINGS, NotFound, named_file
 from fleet.release import ID_HASH_DIGITS, Release, moves, release_id
 from fleet.schema import (
@@ -61,7 +62,10 @@ def file_problems(
     document: Document, release: Release, *, to_freeze: bool = False
 ) -> list[Problem]:
     """Find what makes a valid release one that must not run, or must not be frozen."""
-    problems = list(credential_problems(document, release))
+    problems = [
+        *credential_problems(document, release),
+        *own_setting_problems(document, release),
+    ]
     if len(identity := release_id(release)) > DNS_LABEL_MAX:
         what = f"the id {identity} has {len(identity)} characters, labels hold {DNS_LABEL_MAX}"
         fix = f"Shorten the name to {DNS_LABEL_MAX - len(identity) + len(release.name)}"
