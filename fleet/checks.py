@@ -17,6 +17,8 @@ from fleet.release import Release
 from fleet.spec import RackSpec
 from fleet.yaml_document import Document, NodePath
 
+MAX_RACKS = 2000  # 144,000 GPUs; `plan` takes two seconds for them
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
@@ -32,6 +34,9 @@ def regions_problems(
     """Find names used twice, names that would collide, and racks asked for too much."""
     regions = list(_entries(document.data, (), "regions"))
     racks = [rack for region in regions for rack in _entries(region.data, region.path, "racks")]
+    if len(racks) > MAX_RACKS:
+        what = f"{len(racks)} racks, {MAX_RACKS} are the most that a fleet file may hold"
+        return [document.problem(("regions",), what, "Split it into several fleet files")]
     problems = _repeated(document, regions, "name", "region name")
     problems += _repeated(document, racks, "id", "rack id")
     problems += _colliding(document, racks)

@@ -23,16 +23,16 @@ _HARMLESS = frozenset({"ALLOW_CREDENTIALS", "NO_ALLOW_CREDENTIALS"})  # a CORS s
 # Only as a name's last word, and not after some others: engines count tokens and name keys.
 _TOKEN = re.compile(r".*TOKEN")
 _LAST = frozenset({"PASS", "PWD", "PAT", "AUTH", "CREDS"})
-_NOT_AFTER: Mapping[str, frozenset[str]] = {
-    "TOKEN": frozenset(
-        "PER MAX MIN NUM NEW NEXT EACH FIRST LAST INTER EOS BOS PAD UNK SEP CLS MASK STOP START "
-        "END THINK SPECIAL IMAGE VIDEO AUDIO INPUT OUTPUT PROMPT DRAFT PREFILL DECODE".split()
+_NOT_AFTER: Mapping[str, re.Pattern[str]] = {
+    "TOKEN": re.compile(
+        "PER|MAX|MIN|NUM|NEW|NEXT|EACH|FIRST|LAST|INTER|EOS|BOS|PAD|UNK|SEP|CLS|MASK|STOP|START|"
+        "END|THINK|SPECIAL|IMAGE|VIDEO|AUDIO|INPUT|OUTPUT|PROMPT|DRAFT|PREFILL|DECODE"
     ),
-    "KEY": frozenset(
-        "CONFIG GRAPH CACHE ROUTING SORT GROUP HASH PREFIX PRIMARY PARTITION PUBLIC TRACKING "
-        "BLOCK SESSION".split()
+    "KEY": re.compile(
+        "CONFIG|GRAPH|CACHE|ROUTING|SORT|GROUP|HASH|PREFIX|PRIMARY|PARTITION|PUBLIC|TRACKING|"
+        "BLOCK|SESSION"
     ),
-    "PASS": frozenset({"FORWARD", "BACKWARD", "SINGLE", "ONE", "FUSION"}),
+    "PASS": re.compile("FORWARD|BACKWARD|SINGLE|ONE|FUSION"),
 }
 # Pairs that mean one wherever they stand, unless a file is named: AWS_ACCESS_KEY_ID.
 _KEY_OF = re.compile(r"(^|_)(API|ACCESS|PRIVATE|SSH|SIGNING|ENCRYPTION|LICENSE)_?KEY(_|$)")
@@ -92,7 +92,8 @@ def credential_shape(text: str) -> str | None:
 
 def _ends_like_one(words: list[str]) -> bool:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if before in _NOT_AFTER.get(last, ()):
+    harmless = _NOT_AFTER.get(last)
+    if harmless and harmless.fullmatch(before):
         return False
     if _TOKEN.fullmatch(last):
         return True

@@ -14,7 +14,7 @@ from fleet.engine_flags import FIELD_FLAGS, PLACED_FLAGS, WORKER_FLAGS, engine_v
 from fleet.errors import Problem
 from fleet.flag_words import Use
 from fleet.given_flags import given_flags
-from fleet.release import Release
+from fleet.release import Release, moves
 from fleet.schema import found_text
 from fleet.yaml_document import Document, NodePath
 
@@ -55,7 +55,7 @@ def own_setting_problems(document: Document, release: Release) -> Iterator[Probl
     if release.speculation is not None:
         revisions["speculation"] = release.speculation.revision
     for section, revision in revisions.items():
-        if not names_folder(revision):
+        if not moves(revision) and not names_folder(revision):
             what = f"{found_text(revision)} cannot name a folder, in which these weights lie"
             fix = "Use letters, digits, dots, dashes and underscores, for example a commit"
             yield document.problem((section, "revision"), what, fix)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fleet.credentials import credential_shape, names_credential
 from fleet.errors import ConfigError
@@ -25,20 +26,7 @@ engine:
     registers: nothing
     command: COMMAND
 """
-NAMES = """
-PRIVATE_KEY SSH_PRIVATE_KEY PASSPHRASE DB_PASS MY_PWD CREDENTIALS AUTHORIZATION BEARER GITHUB_PAT
-AWS_ACCESS_KEY_ID NGC_CLI_KEY OPENAI_KEY hfToken HFToken openaiApiKey DB_PASSWORD_2 HF_TOKEN
-""".split()
-OTHERS = """
-PWD OLDPWD --key KEY_BLOCK_SIZE TOKENIZER TOKENIZERS_PARALLELISM VLLM_MAX_TOKENS PER_TOKEN
-VLLM_PASS_CONFIG --allow-credentials TLS_PRIVATE_KEY_PATH EOS_TOKEN ROUTING_KEY COMPASS
-""".split()
-# Of the 3,778 names in the tables of vLLM, SGLang and Dynamo, these carry a credential.
-KNOWN = """
---admin-api-key --api-key --hf-token --ssl-keyfile-password EXA_API_KEY S3_ACCESS_KEY_ID
-S3_SECRET_ACCESS_KEY SGLANG_S3_ACCESS_KEY_ID SGLANG_S3_SECRET_ACCESS_KEY VLLM_API_KEY
-s3_access_key_id s3_secret_access_key
-""".split()
+CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/credential_names.yaml").read_text())
 VALUES = [
     "hf_abcdefghijklmnopqrst",
     "sk-live-abcdef123456",
@@ -50,13 +38,13 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES["credentials"])
 def test_a_name_of_a_credential_is_seen(name: str) -> None:
     """In every spelling that people use."""
     assert names_credential(name)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", CASES["others"])
 def test_other_names_are_let_through(name: str) -> None:
     """A refusal without reason teaches people to look for a way around."""
     assert not names_credential(name)
@@ -70,7 +58,7 @@ def test_of_all_known_settings_only_credentials_are_refused() -> None:
             names |= {*table.variables, *table.elsewhere}
             for known in (*table.parsers.values(), *table.configs.values()):
                 names |= set(known)
-    assert sorted(filter(names_credential, names)) == sorted(KNOWN)
+    assert sorted(filter(names_credential, names)) == sorted(CASES["of_engines"])
 
 
 @pytest.mark.parametrize("value", VALUES)

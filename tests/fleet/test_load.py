@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.checks import MAX_RACKS
 from fleet.errors import ConfigError
 from fleet.load import PRESET_FOLDERS, load_fleet, load_release, preset_names
 
@@ -147,3 +148,13 @@ def test_many_problems_are_shown_as_one_page(write_file: WriteFile) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 51
     assert lines[-1].endswith("there are more problems. Correct these first.")
+
+
+def test_a_fleet_has_a_largest_size(write_file: WriteFile) -> None:
+    """A generated file of 20,000 racks kept `plan` busy for most of a minute."""
+    racks = "".join(f"\n      - id: r{number}x" for number in range(MAX_RACKS))
+    file = write_file(change=("\n      - id: use1-r01", racks))
+    assert len(load_fleet(file).spec.regions[0].racks) == MAX_RACKS
+    file.write_text(file.read_text() + "      - id: more\n")
+    with pytest.raises(ConfigError, match="2001 racks, 2000 are the most"):
+        load_fleet(file)
