@@ -8,7 +8,7 @@ from typing import get_args
 
 import click
 
-from cli.output import output_option, print_json
+from cli.output import output_option, print_json, print_line
 from fleet.load import Fleet, load_fleet
 from fleet.plan import make_plan
 from infra.manifests import write_manifests
@@ -46,7 +46,7 @@ def render(fleet_file: Path, out_dir: Path, region: str | None, output: str) -> 
     if output == "json":
         print_json({"out": str(out_dir), "files": files, "regions": regions})
     else:
-        click.echo(f"{files} files for {', '.join(regions)} in {out_dir}")
+        print_line(f"{files} files for {', '.join(regions)} in {out_dir}")
 
 
 def _folders(fleet: Fleet, regions: list[str]) -> Iterator[tuple[str, list[KubeObject]]]:

@@ -14,7 +14,7 @@ from fleet.errors import Problem
 from fleet.hardware import Hardware
 from fleet.packing import replicas_that_fit
 from fleet.release import Release
-from fleet.spec import RackSpec
+from fleet.spec import FleetSpec, RackSpec
 from fleet.yaml_document import Document, NodePath
 
 MAX_RACKS = 2000  # 144,000 GPUs; `plan` takes two seconds for them
@@ -43,6 +43,27 @@ def regions_problems(
     for rack in racks:
         problems += _overfull(document, rack, hardware, nodes_per_replica)
     return problems
+
+
+def section_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
+    """Find sections of a valid fleet file that do not go together."""
+    secrets, scheduling = spec.secrets, spec.scheduling
+    if spec.loadtest and secrets.gateway_keys is not None and secrets.loadtest_key is None:
+        what = "not set, but the gateways of loadtest ask for keys"
+        fix = "Name a Secret with one of them, under the key api-key"
+        yield document.problem(("secrets", "loadtest_key"), what, fix)
+    if spec.backend == "dgd":
+        asked = []
+        if scheduling.gang == "volcano":
+            asked.append(("gang", "gang: volcano"))
+        if scheduling.kueue_queue is not None:
+            asked.append(("kueue_queue", "kueue_queue"))
+        for key, given in asked:
+            what = (
+                f"{given} is not possible with backend dgd, where Dynamo's operator makes the pods"
+            )
+            fix = "Use gang: kai or none, or backend: lws"
+            yield document.problem(("scheduling", key), what, fix)
 
 
 def group_problem(hardware: Hardware, release: Release) -> tuple[str, str] | None:
