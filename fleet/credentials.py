@@ -62,12 +62,18 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
 def credential_problems(document: Document, release: Release) -> Iterator[Problem]:
     """Find what reads like a credential in variables, arguments and commands."""
     for path, name, text in _texts(release):
-        names = [name] if name else [found[1] for found in _NAMES.finditer(text)]
-        named = next(filter(names_credential, names), None)
-        if named is not None:
-            yield document.problem(path, f"{found_text(named)} looks like a credential", _FIX)
-        elif shape := credential_shape(text):
-            yield document.problem(path, f"the value looks like {shape}", _FIX)
+        if fault := credential_fault(name, text):
+            yield document.problem(path, fault, _FIX)
+
+
+def credential_fault(name: str | None, text: str) -> str | None:
+    """Say that a text is or holds a credential, by its name, the names in it or its shape."""
+    names = [name] if name else [found[1] for found in _NAMES.finditer(text)]
+    named = next(filter(names_credential, names), None)
+    if named is not None:
+        return f"{found_text(named)} looks like a credential"
+    shape = credential_shape(text)
+    return f"the value looks like {shape}" if shape else None
 
 
 def names_credential(name: str) -> bool:

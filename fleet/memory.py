@@ -224,11 +224,13 @@ def _too_large(where: str, hardware: Hardware, shape: MemoryShape, memory: Repli
         return format_bytes(count, binary=True)
 
     weights, reserve = memory.weights_per_gpu_bytes, memory.reserve_bytes
+    fits_in_all = weights + reserve < hardware.gpu_memory_bytes
+    raised = "Raise gpu_memory_utilization, or use" if fits_in_all else "Use"
     usable = int(hardware.gpu_memory_bytes * shape.gpu_memory_utilization)
     return (
         f"{where}: tensor {shape.tensor} puts {gib(weights)} of "
         f"weights on a GPU; {gib(hardware.gpu_memory_bytes)} x "
         f"{shape.gpu_memory_utilization} = {gib(usable)}, less {gib(reserve)} for the runtime, "
         f"is {gib(abs(usable - weights - reserve))} too little. "
-        f"Use a larger tensor-parallel size on more nodes."
+        f"{raised} a larger tensor-parallel size on more nodes."
     )

@@ -236,3 +236,13 @@ def test_show_gives_the_command_of_a_house_engine(run: Run) -> None:
     Path("house.yaml").write_text(f"name: house\n{engine}dynamo:{rest}")
     shown = json.loads(run("show", "house.yaml", "-o", "json"))
     assert [line["command"] for line in shown["commands"]] == [["serve", "--tp=8"], ["join"]]
+
+
+@pytest.mark.parametrize(
+    "setting", ["env.HF_TOKEN=hunter2", "env.A=sk-live-hunter2x", "args=['--api-key=hunter2']"]
+)
+def test_a_credential_in_an_option_is_not_repeated(run: Run, setting: str) -> None:
+    """The message goes into logs, the command line does not."""
+    said = run("new", "mine", "--from", "vllm-tp8", "--set", setting, code=3)
+    assert f"error: --set {setting.partition('=')[0]}=...: " in said
+    assert "hunter2" not in said
