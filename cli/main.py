@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 import traceback
@@ -17,6 +18,7 @@ from typing import NamedTuple, cast
 
 import click
 
+from cli.plain import plain
 from fleet.errors import EXIT_CONFIG, EXIT_GO, ConfigError, FleetError
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -113,8 +115,10 @@ def _report(error: BaseException) -> int:
     """Say what happened and choose the exit code; a bug keeps its traceback."""
     match error:
         case click.ClickException():
-            with contextlib.suppress(OSError):
-                error.show()
+            shown = io.StringIO()
+            error.show(file=shown)
+            for line in shown.getvalue().rstrip("\n").split("\n"):
+                _say(line)
             code = EXIT_CONFIG
         case FleetError():
             _show(error)
@@ -137,8 +141,10 @@ def _report(error: BaseException) -> int:
 
 
 def _show(error: FleetError) -> None:
-    for line in str(error).splitlines():
-        _say(f"error: {line}")
+    own_lines = isinstance(error, ConfigError) and bool(error.problems)
+    for number, line in enumerate(str(error).split("\n")):
+        # Only what has a line of its own starts like one: a value may hold a newline.
+        _say(f"error: {line}" if own_lines or not number else f"       {line}")
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         _say(f"{len(error.problems)} problems found, nothing was started.")
 
@@ -146,7 +152,7 @@ def _show(error: FleetError) -> None:
 def _say(line: str) -> None:
     """Write to stderr; when that is gone or full, the exit code still tells."""
     with contextlib.suppress(OSError):
-        click.echo(line, err=True)
+        click.echo(plain(line), err=True)
 
 
 if __name__ == "__main__":

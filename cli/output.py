@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cli.plain import plain
+
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 PIPED_WIDTH = 120  # rich assumes 80 columns for a pipe and would cut rack names
@@ -53,7 +55,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         numbers = all(isinstance(row[index], int | float) for row in rows)
         table.add_column(column, justify="right" if numbers else "left")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(plain(str(cell))) for cell in row))
     console = _Console()
     if not console.is_terminal:
         console = _Console(width=PIPED_WIDTH)
@@ -65,4 +67,9 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     lines = list(facts)
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
-        click.echo(f"{name:<{width}}  {value}")
+        print_line(f"{name:<{width}}  {value}")
+
+
+def print_line(text: str) -> None:
+    """Print one line, whatever is in it."""
+    click.echo(plain(text))

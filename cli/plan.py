@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.output import output_option, print_facts, print_json, print_table
+from cli.output import output_option, print_facts, print_json, print_line, print_table
 from fleet.load import load_fleet
 from fleet.plan import TYPICAL_CONTEXT_TOKENS, Plan, make_plan, plan_json
 from fleet.release import Role
@@ -33,7 +33,7 @@ def plan(fleet_file: Path, output: str) -> None:
 
 def _print(result: Plan) -> None:
     title = f"{result.model} on {result.hardware}, release {result.release_id}"
-    click.echo(f"Fleet {result.name}: {title}")
+    print_line(f"Fleet {result.name}: {title}")
     rows = [
         (region.name, rack.id, rack.nodes, rack.healthy_nodes, rack.replicas)
         for region in result.regions
@@ -42,7 +42,7 @@ def _print(result: Plan) -> None:
     print_table(("region", "rack", "nodes", "healthy", "replicas"), rows)
     print_facts(_facts(result))
     for warning in result.warnings:
-        click.echo(f"warning: {warning}")
+        print_line(f"warning: {warning}")
 
 
 def _facts(result: Plan) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.output import output_option, print_json, print_table
+from cli.output import output_option, print_json, print_line, print_table
 from cli.release_output import (
     engine_lines,
     release_json,
@@ -128,7 +128,7 @@ def new(
     if output == "json":
         print_json({"id": release_id(made), "file": str(path), "written": is_new})
     else:
-        click.echo(f"{path}: {'written' if is_new else 'unchanged, it holds this release already'}")
+        print_line(f"{path}: {'written' if is_new else 'unchanged, it holds this release already'}")
 
 
 @release.command()

@@ -9,7 +9,7 @@ from typing import get_args
 
 import click
 
-from cli.output import output_option, print_json
+from cli.output import output_option, print_json, print_line
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
 from fleet.plan import make_plan
@@ -51,7 +51,7 @@ def render(fleet_file: Path, out_dir: Path, region: str | None, output: str) -> 
     if output == "json":
         print_json({"out": str(out_dir), "files": files, "regions": regions})
     else:
-        click.echo(f"{files} files for {', '.join(regions)} in {out_dir}")
+        print_line(f"{files} files for {', '.join(regions)} in {out_dir}")
 
 
 def _refuse_here(out_dir: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.output import output_option, print_facts, print_json, print_table
+from cli.output import output_option, print_facts, print_json, print_line, print_table
 from fleet.load import load_fleet, load_release
 from fleet.presets import FILE_ENDINGS
 from fleet.rollout.plan import PlannedStep, RolloutPlan, listed, plan_rollout, rollout_json
@@ -79,7 +79,7 @@ def _print(result: RolloutPlan) -> None:
     )
     print_facts(_facts(result))
     for warning in result.warnings:
-        click.echo(f"warning: {warning}")
+        print_line(f"warning: {warning}")
 
 
 def _row(step: PlannedStep) -> tuple[object, ...]:

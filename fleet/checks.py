@@ -14,8 +14,10 @@ from fleet.errors import Problem
 from fleet.hardware import Hardware
 from fleet.packing import replicas_that_fit
 from fleet.release import Release
-from fleet.spec import RackSpec
+from fleet.spec import FleetSpec, RackSpec
 from fleet.yaml_document import Document, NodePath
+
+MAX_RACKS = 2000  # 144,000 GPUs; `plan` takes two seconds for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +34,36 @@ def regions_problems(
     """Find names used twice, names that would collide, and racks asked for too much."""
     regions = list(_entries(document.data, (), "regions"))
     racks = [rack for region in regions for rack in _entries(region.data, region.path, "racks")]
+    if len(racks) > MAX_RACKS:
+        what = f"{len(racks)} racks, {MAX_RACKS} are the most that a fleet file may hold"
+        return [document.problem(("regions",), what, "Split it into several fleet files")]
     problems = _repeated(document, regions, "name", "region name")
     problems += _repeated(document, racks, "id", "rack id")
     problems += _colliding(document, racks)
     for rack in racks:
         problems += _overfull(document, rack, hardware, nodes_per_replica)
     return problems
+
+
+def section_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
+    """Find sections of a valid fleet file that do not go together."""
+    secrets, scheduling = spec.secrets, spec.scheduling
+    if spec.loadtest and secrets.gateway_keys is not None and secrets.loadtest_key is None:
+        what = "not set, but the gateways of loadtest ask for keys"
+        fix = "Name a Secret with one of them, under the key api-key"
+        yield document.problem(("secrets", "loadtest_key"), what, fix)
+    if spec.backend == "dgd":
+        asked = []
+        if scheduling.gang == "volcano":
+            asked.append(("gang", "gang: volcano"))
+        if scheduling.kueue_queue is not None:
+            asked.append(("kueue_queue", "kueue_queue"))
+        for key, given in asked:
+            what = (
+                f"{given} is not possible with backend dgd, where Dynamo's operator makes the pods"
+            )
+            fix = "Use gang: kai or none, or backend: lws"
+            yield document.problem(("scheduling", key), what, fix)
 
 
 def group_problem(hardware: Hardware, release: Release) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from fleet.model import EngineKind
-from fleet.schema import FileModel, Text, refuse
+from fleet.schema import FileModel, ImageRef, Text, found_text, refuse
 from fleet.spec import Port
 
 # What a house engine's command may name in braces.
@@ -38,14 +38,8 @@ class CustomEngine(FileModel):
 
     @model_validator(mode="after")
     def _known_words(self) -> Self:
-        for part in (*self.command, *(self.worker_command or ())):
-            for word in _fields(part):
-                if word not in COMMAND_WORDS:
-                    known = ", ".join(sorted(COMMAND_WORDS))
-                    raise refuse(
-                        f"command: {{{word}}} is not known",
-                        f"Use one of {known}; write {{{{ and }}}} for braces",
-                    )
+        _check_words("command", self.command)
+        _check_words("worker_command", self.worker_command or ())
         return self
 
 
@@ -55,7 +49,7 @@ class Engine(FileModel):
     kind: EngineKind
     # By digest: public dev tags of K3 images were pushed again under the same name. None: there
     # is no public image, so a release made from this preset must bring its own.
-    image: Text | None = None
+    image: ImageRef | None = None
     version: Text
     custom: CustomEngine | None = None
 
@@ -79,8 +73,24 @@ class Engine(FileModel):
         return None if self.custom is None or self.registers else self.custom.port
 
 
-def _fields(text: str) -> list[str]:
-    try:
-        return [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
-    except ValueError as error:
-        raise refuse(f"command: {text!r}: {error}", "Write {{ and }} for braces") from error
+def _check_words(key: str, command: tuple[str, ...]) -> None:
+    """Refuse what is not a plain known name in braces.
+
+    Formats and conversions could be errors when rendered, or fill the memory. The text
+    around the braces is not repeated: it may hold what should not be in a log.
+    """
+    known = f"Use one of {', '.join(sorted(COMMAND_WORDS))}; write {{{{ and }}}} for braces"
+    for index, part in enumerate(command):
+        where = f"{key}[{index}]"
+        try:
+            parsed = list(string.Formatter().parse(part))
+        except ValueError as error:
+            raise refuse(f"{where}: {error}", "Write {{ and }} for braces") from error
+        for _, word, layout, conversion in parsed:
+            if word is None:
+                continue
+            if word not in COMMAND_WORDS:
+                raise refuse(f"{where}: {{{found_text(word)[1:-1]}}} is not known", known)
+            if layout or conversion:
+                what = f"{where}: {{{word}}} is used with a format or a conversion"
+                raise refuse(what, f"Write {{{word}}} alone")

@@ -95,6 +95,18 @@ PLACED_FLAGS = frozenset(
     }
 )
 
+# Dynamo's workers take these too. They say where an engine is found, which is the place of a pod:
+# in another namespace no frontend of the region would ever see it.
+WORKER_FLAGS = frozenset(
+    {
+        "--namespace",
+        "--endpoint",
+        "--discovery-backend",
+        "--request-plane",
+        "--event-plane",
+    }
+)
+
 _NUMBERS = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)")
 NEWEST = (10**6,)
 

@@ -29,10 +29,11 @@ class Problem:
     fix: str
 
     def __str__(self) -> str:
-        """Format as `file:line: path: what. fix.` so that editors can jump there."""
+        """Format as `file:line: path: what. fix.` so that editors can jump there: one line."""
         where = self.file if self.line is None else f"{self.file}:{self.line}"
         parts = [where, self.path] if self.path else [where]
-        return f"{': '.join(parts)}: {sentence(self.what)} {sentence(self.fix)}"
+        text = f"{': '.join(parts)}: {sentence(self.what)} {sentence(self.fix)}"
+        return text.replace("\n", "\\n")
 
 
 def sentence(text: str) -> str:
@@ -66,7 +67,13 @@ class ConfigError(FleetError):
 
 
 class CapacityError(ConfigError):
-    """What is asked does not fit into the hardware."""
+    """What is asked does not fit into the hardware; `fields` of a release decide that."""
+
+    def __init__(
+        self, message: str, *, problems: tuple[Problem, ...] = (), fields: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, problems=problems)
+        self.fields = fields
 
 
 class ToolError(FleetError):

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fleet.checks import group_problem, regions_problems
+from fleet.checks import group_problem, regions_problems, section_problems
 from fleet.errors import CapacityError, ConfigError, Problem
 from fleet.hardware import Hardware
-from fleet.memory import role_memories
+from fleet.memory import replica_memory
 from fleet.model import Model
 from fleet.presets import PRESET_FOLDERS, NotFound, named_file, preset_names
-from fleet.release import NODES_PER_REPLICA, Release, release_id
+from fleet.release import NODES_PER_REPLICA, Release, Role, release_id
 from fleet.release_checks import backend_problem, release_problems
 from fleet.release_file import file_problems, read_release
 from fleet.router import RouterSpec
 from fleet.schema import FileModel, validate
 from fleet.spec import FleetSpec
-from fleet.yaml_document import Document, read_document
+from fleet.yaml_document import Document, NodePath, read_document
 
 __all__ = [
     "PRESET_FOLDERS",
@@ -80,6 +80,7 @@ def load_fleet(path: Path, *, release: str | None = None) -> Fleet:
     problems += model.problems + hardware.problems + found.problems
     nodes_per_replica = found.value.nodes if found.value else NODES_PER_REPLICA
     problems += regions_problems(document, hardware.value, nodes_per_replica)
+    problems += section_problems(document, spec) if spec else ()
     problems += _fit_problems(spec, model.value, hardware.value, found)
     if problems or not (spec and model.value and hardware.value and found.value):
         raise ConfigError.of(_in_reading_order(problems, document.file))
@@ -153,12 +154,24 @@ def _fit_problems(
         problems.append(document.problem(*unfit))
     if found := group_problem(hardware, release.value):
         problems.append(document.problem(("disaggregation",), *found))
-    try:
-        role_memories(model, hardware, release.value)
-    except CapacityError as error:
-        what, _, fix = str(error).rpartition(". ")
-        problems.append(document.problem(("parallelism", "tensor"), what, fix))
+    for role in dict.fromkeys(release.value.roles):
+        try:
+            replica_memory(model, hardware, release.value, role)
+        except CapacityError as error:
+            what, _, fix = str(error).rpartition(". ")
+            problems.append(document.problem(_blamed(document, role, error.fields), what, fix))
     return problems
+
+
+def _blamed(document: Document, role: Role, fields: tuple[str, ...]) -> NodePath:
+    """Choose the path of what does not fit: what the file itself says, before what it inherits."""
+    paths: list[NodePath] = [tuple(field.split(".")) for field in fields]
+    pooled: list[NodePath] = [("disaggregation", role, *path) for path in paths]
+    given = [path for path in (*pooled, *paths) if path in document.lines]
+    own = [path for path in given if document.file_at(path) == document.file]
+    tensor: NodePath = ("parallelism", "tensor")
+    flat = document.file_at(tensor) == document.file and len(own) == len(given)
+    return own[0] if own and not flat else tensor
 
 
 def _in_reading_order(problems: list[Problem], first: str) -> list[Problem]:

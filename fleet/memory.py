@@ -17,6 +17,16 @@ from fleet.model import EngineKind, KvDtype, Model, StateDtype
 from fleet.release import Release, Role, release_for
 from fleet.units import format_bytes
 
+# What decides in a release whether there is room for a cache, and for enough tokens in it.
+_ROOM = ("gpu_memory_utilization", "speculation", "parallelism.tensor")
+_TOKENS = (
+    "gpu_memory_utilization",
+    "kv_dtype",
+    "state_pool_ratio",
+    "parallelism.decode_context",
+    "speculation",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryShape:
@@ -88,7 +98,7 @@ def replica_memory(
     shape = memory_shape(model, release)
     memory = divide_memory(model, hardware, shape)
     if memory.cache_bytes_per_gpu <= 0:
-        raise CapacityError(_too_large(where, hardware, shape, memory))
+        raise CapacityError(_too_large(where, hardware, shape, memory), fields=_ROOM)
     _check_context(where, model, shape, memory.kv_tokens)
     return memory
 
@@ -152,7 +162,8 @@ def _check_gpus(where: str, hardware: Hardware, release: Release) -> None:
         raise CapacityError(
             f"{where}: tensor {release.parallelism.tensor} does not use the "
             f"{release.nodes} nodes x {hardware.gpus_per_node} GPUs = {gpus} GPUs of a replica. "
-            f"Set tensor to {gpus}, or change nodes."
+            f"Set tensor to {gpus}, or change nodes.",
+            fields=("parallelism.tensor", "nodes"),
         )
 
 
@@ -161,7 +172,8 @@ def _check_tensor(where: str, model: Model, tensor: int) -> None:
         known = ", ".join(str(size) for size in sorted(model.weights_per_gpu))
         raise CapacityError(
             f"{where}: no weight size of {model.name} is known for tensor {tensor}. "
-            f"Use one of {known}, or add it to weights_per_gpu of the model file."
+            f"Use one of {known}, or add it to weights_per_gpu of the model file.",
+            fields=("parallelism.tensor",),
         )
 
 
@@ -184,7 +196,8 @@ def _check_context(where: str, model: Model, shape: MemoryShape, kv_tokens: int)
         return
     raise CapacityError(
         f"{where}: its memory holds {kv_tokens:,} tokens, but one request of {model.name} may have "
-        f"{model.context_tokens:,}. {_more_tokens(shape)}."
+        f"{model.context_tokens:,}. {_more_tokens(shape)}.",
+        fields=_TOKENS,
     )
 
 
@@ -211,11 +224,13 @@ def _too_large(where: str, hardware: Hardware, shape: MemoryShape, memory: Repli
         return format_bytes(count, binary=True)
 
     weights, reserve = memory.weights_per_gpu_bytes, memory.reserve_bytes
+    fits_in_all = weights + reserve < hardware.gpu_memory_bytes
+    raised = "Raise gpu_memory_utilization, or use" if fits_in_all else "Use"
     usable = int(hardware.gpu_memory_bytes * shape.gpu_memory_utilization)
     return (
         f"{where}: tensor {shape.tensor} puts {gib(weights)} of "
         f"weights on a GPU; {gib(hardware.gpu_memory_bytes)} x "
         f"{shape.gpu_memory_utilization} = {gib(usable)}, less {gib(reserve)} for the runtime, "
         f"is {gib(abs(usable - weights - reserve))} too little. "
-        f"Use a larger tensor-parallel size on more nodes."
+        f"{raised} a larger tensor-parallel size on more nodes."
     )

@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal, Self
+import re
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fleet.engine import Engine
-from fleet.engine_flags import FIELD_FLAGS, PLACED_FLAGS
 from fleet.model import KvDtype, StateDtype
 from fleet.router import RouterSpec
 from fleet.schema import (
+    AtLeastASecond,
     Bytes,
     Count,
     DnsLabel,
     FileModel,
     Fraction,
+    ImageRef,
     Positive,
     Ratio,
-    Seconds,
     Text,
+    found_text,
     refuse,
 )
 
 ID_HASH_DIGITS = 8
 NODES_PER_REPLICA = 2  # the public GB300 unit: 2 nodes x 4 GPUs, TP8 over NVLink
+
+MAX_ROLE_REPLICAS = 72  # a group must fit into one rack, which has 72 GPUs
+UINT32_MAX = 2**32 - 1  # what Envoy counts to
+MAX_RETRIES = 100  # more would only be a storm
 
 Role = Literal["aggregated", "prefill", "decode"]
 Tokenizer = Literal["basetenkenizer", "fastokens"]
@@ -40,7 +46,7 @@ class Dynamo(FileModel):
     """The Dynamo release: frontends, router and the workers' shell around the engine."""
 
     version: Text
-    image: Text
+    image: ImageRef
 
 
 class Weights(FileModel):
@@ -104,7 +110,7 @@ class Speculation(FileModel):
 class RolePool(FileModel):
     """How many of a group's replicas do one of the two jobs, and what differs there."""
 
-    replicas: Positive
+    replicas: Annotated[Positive, Field(le=MAX_ROLE_REPLICAS)]
     parallelism: Parallelism | None = None
     max_num_seqs: Positive | None = None
     max_batched_tokens: Positive | None = None
@@ -136,18 +142,31 @@ class FrontendSettings(FileModel):
     tokenizer_cache_bytes: Count = 0
 
 
+def _header_name(text: str) -> str:
+    # A token of RFC 9110 without the underscore: the gateway refuses requests with one.
+    if not re.fullmatch(r"[!#$%&'*+.^`|~0-9A-Za-z-]{1,128}", text):
+        raise refuse(
+            f"{found_text(text)} is no name of a header",
+            "Use letters, digits and dashes, for example x-session-id",
+        )
+    return text
+
+
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+
+
 class Edge(FileModel):
     """What the gateway promises to clients of this release."""
 
-    session_header: Text = "x-dynamo-session-id"
+    session_header: HeaderName = "x-dynamo-session-id"
     # Envoy's 5 minutes are less than a prefill of a million tokens behind a queue, or than the
     # pause of a person who thinks.
-    idle_timeout_s: Seconds = Field(default=900.0, alias="idle_timeout")
-    retries: Count = 2
+    idle_timeout_s: AtLeastASecond = Field(default=900.0, alias="idle_timeout")
+    retries: Annotated[Count, Field(le=MAX_RETRIES)] = 2
     # Larger requests are refused with 413. None: as large as they come.
-    max_request_bytes: Bytes | None = None
+    max_request_bytes: Annotated[Bytes, Field(ge=1, le=UINT32_MAX)] | None = None
     # Of each API key, at each gateway pod; more are refused with 429. None: no limit.
-    requests_per_minute: Positive | None = None
+    requests_per_minute: Annotated[Positive, Field(le=UINT32_MAX)] | None = None
 
 
 class Release(FileModel):
@@ -185,7 +204,7 @@ class Release(FileModel):
     frontend: FrontendSettings = FrontendSettings()
     edge: Edge = Edge()
     # Longest time that a replica may finish its requests after it was told to stop.
-    drain_s: Seconds = 900.0
+    drain_s: AtLeastASecond = 900.0
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -196,20 +215,6 @@ class Release(FileModel):
         decode: Role = "decode"
         pools = self.disaggregation
         return (prefill,) * pools.prefill.replicas + (decode,) * pools.decode.replicas
-
-    @model_validator(mode="after")
-    def _one_truth(self) -> Self:
-        args = list(self.args)
-        if self.disaggregation:
-            args += [*self.disaggregation.prefill.args, *self.disaggregation.decode.args]
-        flags = {argument.partition("=")[0].replace("_", "-") for argument in args}
-        owned = PLACED_FLAGS.union(FIELD_FLAGS[self.engine.kind].values())
-        if doubled := sorted(flags & owned):
-            raise refuse(
-                f"args repeat what typed fields decide: {', '.join(doubled)}",
-                "Remove them from args and set the field",
-            )
-        return self
 
 
 def release_for(release: Release, role: Role) -> Release:

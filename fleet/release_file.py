@@ -12,7 +12,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from fleet.credentials import credential_problems
 from fleet.errors import ConfigError, Problem
+from fleet.own_settings import own_setting_problems
 from fleet.presets import FILE_ENDINGS, NotFound, named_file
 from fleet.release import ID_HASH_DIGITS, Release, moves, release_id
 from fleet.schema import (
@@ -30,8 +32,6 @@ EXTENDS = "extends"
 MAX_BASES = 5  # ours stack 3; more is a maze for whoever must find a value at night
 
 _FROZEN_STEM = re.compile(rf".+-[0-9a-f]{{{ID_HASH_DIGITS}}}")
-# Whole words of a name: PER_TOKEN_QUANT and MAX_TOKENS are no credentials, HF_TOKEN is.
-_CREDENTIAL = re.compile(r"(^|_)(TOKEN$|(SECRET|PASSWORD|PASSWD|API_?KEY)(_|$))")
 
 
 def read_release(path: Path) -> Document:
@@ -62,7 +62,10 @@ def file_problems(
     document: Document, release: Release, *, to_freeze: bool = False
 ) -> list[Problem]:
     """Find what makes a valid release one that must not run, or must not be frozen."""
-    problems = list(_credential_problems(document, release))
+    problems = [
+        *credential_problems(document, release),
+        *own_setting_problems(document, release),
+    ]
     if len(identity := release_id(release)) > DNS_LABEL_MAX:
         what = f"the id {identity} has {len(identity)} characters, labels hold {DNS_LABEL_MAX}"
         fix = f"Shorten the name to {DNS_LABEL_MAX - len(identity) + len(release.name)}"
@@ -164,30 +167,6 @@ def _base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document |
         what = f"more than {MAX_BASES} files lie under each other: {way}"
         return document.problem((EXTENDS,), what, "Write the values of some of them out")
     return _resolved(base, found, (*chain, own))
-
-
-def _credential_problems(document: Document, release: Release) -> Iterator[Problem]:
-    """Refuse what reads like a credential: a release is copied into every cluster and log."""
-    fix = "Keep it out of releases: name its Secret under `secrets` of the fleet file"
-    for path, name in _names(release):
-        if _CREDENTIAL.search(name.lstrip("-").replace("-", "_").upper()):
-            yield document.problem(path, f"{found_text(name)} looks like a credential", fix)
-
-
-def _names(release: Release) -> Iterator[tuple[NodePath, str]]:
-    """Give every variable and flag that a release sets, with its path."""
-    parts: list[tuple[NodePath, dict[str, str], tuple[str, ...]]] = [
-        ((), release.env, release.args)
-    ]
-    if pools := release.disaggregation:
-        parts.append((("disaggregation", "prefill"), pools.prefill.env, pools.prefill.args))
-        parts.append((("disaggregation", "decode"), pools.decode.env, pools.decode.args))
-    for path, env, args in parts:
-        for name in env:
-            yield (*path, "env", name), name
-        for index, word in enumerate(args):
-            if word.startswith("-"):
-                yield (*path, "args", index), word.partition("=")[0]
 
 
 def _moving_revisions(document: Document, release: Release) -> Iterator[Problem]:

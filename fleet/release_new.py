@@ -11,6 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
 
+from fleet.credentials import credential_fault
 from fleet.errors import ConfigError
 from fleet.presets import NotFound, named_file
 from fleet.release import Release
@@ -70,13 +71,16 @@ def _setting(text: str) -> Option:
         raise ConfigError(f"{given}: is not key.path=value. Write for example max_num_seqs=64.")
     if path[0] in ("name", EXTENDS):
         raise ConfigError(f"{given}: {path[0]} is not set here. Use NAME and --from.")
-    read = value if _is_text(path) else _yaml_value(value, given)
+    shown = given
+    if credential_fault(path[-1], value) or credential_fault(None, value):
+        shown = f"--set {key}=..."  # it is refused, and the message goes into logs
+    read = value if _is_text(path) else _yaml_value(value, shown)
     if ARGS in path and not (path[-1] == ARGS and isinstance(read, list | None)):
         raise ConfigError(
-            f"{given}: {ARGS} is a list of flags. Write for example --set '{ARGS}=[\"--flag=1\"]': "
+            f"{shown}: {ARGS} is a list of flags. Write for example --set '{ARGS}=[\"--flag=1\"]': "
             "each takes the place of the same flag."
         )
-    return path, read, given
+    return path, read, shown
 
 
 def _yaml_value(value: str, given: str) -> object:

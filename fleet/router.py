@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from fleet.schema import Count, FileModel, Seconds
+from fleet.schema import AtLeastASecond, Count, FileModel
+
+MAX_MIGRATIONS = 1000  # a request that moved so often meets no live replica at all
 
 RouterMode = Literal["kv", "round-robin", "random", "least-loaded", "power-of-two"]
 Affinity = Literal["soft", "hard", "off"]
@@ -24,8 +26,8 @@ class RouterSpec(FileModel):
     session_affinity: Affinity = Field(
         default_factory=lambda data: "soft" if data.get("mode") == "kv" else "off"
     )
-    session_affinity_ttl_s: Seconds = Field(default=900.0, alias="session_affinity_ttl")
-    migration_limit: Count = 3
+    session_affinity_ttl_s: AtLeastASecond = Field(default=900.0, alias="session_affinity_ttl")
+    migration_limit: Annotated[Count, Field(le=MAX_MIGRATIONS)] = 3
     # What Dynamo reads from `--router-policy-config`: queues, classes, costs. Its own flags for
     # these go away in 1.7. Empty: Dynamo's defaults.
     policy: dict[str, JsonValue] = Field(default_factory=dict)

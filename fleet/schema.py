@@ -7,6 +7,7 @@ that translation, and the field types that all k3fleet files share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
@@ -91,12 +92,25 @@ Fraction = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Ratio = Annotated[float, Strict(), Field(gt=0)]
 Bytes = Annotated[int, Strict(), Field(ge=0), BeforeValidator(_bytes)]
 Seconds = Annotated[float, Strict(), Field(gt=0, le=31_536_000), BeforeValidator(_seconds)]
+# Where less than a second is a unit forgotten.
+AtLeastASecond = Annotated[Seconds, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
 
 IMAGE_FIX = (
     "Write repository:tag@sha256:<64 hex digits>, because a tag can be moved; "
     "`crane digest IMAGE` prints it"
 )
+
+
+# github.com/distribution/reference: host, port, path, tag, digest.
+_PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?"
+_IMAGE = re.compile(
+    rf"(?:{_HOST}/)?{_PATH_PART}(?:/{_PATH_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+    r"(?:@[A-Za-z0-9+.-]+:[0-9a-fA-F]+)?"
+)
+_PASSWORD_IN_IMAGE = re.compile(r"[^/@]*:[^/@]*@(?!sha256:|sha512:)")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 def has_digest(image: str | None) -> bool:
@@ -110,13 +124,35 @@ def image_without_digest(image: str) -> str:
     return f"the image {found_text(image)} has no digest"
 
 
+def _image(image: str) -> str:
+    if _PASSWORD_IN_IMAGE.search(image):
+        raise refuse("the image names a user or a password", "Name them in a Secret: image_pull")
+    if not _IMAGE.fullmatch(image):
+        raise refuse(
+            f"{found_text(image)} is no reference of an image",
+            "Write host/repository:tag@sha256:<64 hex digits>, the repository in lower case",
+        )
+    return image
+
+
+def _label_value(text: str) -> str:
+    if not _LABEL_VALUE.fullmatch(text):
+        raise refuse(
+            f"{found_text(text)} cannot be the value of a node label",
+            "Use up to 63 letters, digits, dots, dashes and underscores",
+        )
+    return text
+
+
 def _pinned_image(image: str) -> str:
     if not has_digest(image):
         raise refuse(image_without_digest(image), IMAGE_FIX)
     return image
 
 
-PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
+ImageRef = Annotated[str, AfterValidator(_image)]
+PinnedImage = Annotated[ImageRef, AfterValidator(_pinned_image)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

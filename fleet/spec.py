@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.folders import folder_fault, host_folder_fault
 from fleet.router import RouterSpec
 from fleet.schema import (
+    AtLeastASecond,
     Count,
     DnsLabel,
     FileModel,
     PinnedImage,
     Positive,
-    Seconds,
     Text,
     check_dns_label,
     found_text,
     refuse,
+    suggestion,
 )
 
 REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
@@ -56,13 +57,34 @@ def _namespace(text: str) -> str:
 
 
 def _folder_path(text: str) -> str:
-    path = PurePosixPath(text)
-    if not path.is_absolute() or path == PurePosixPath("/") or ".." in path.parts:
+    if fault := folder_fault(text):
+        raise refuse(*fault)
+    return text
+
+
+def _host_folder(text: str) -> str:
+    if fault := host_folder_fault(text):
+        raise refuse(*fault)
+    return text
+
+
+def _traffic(text: str) -> str:
+    if text.startswith(TRACE_PREFIX):
+        if not text.removeprefix(TRACE_PREFIX).strip():
+            raise refuse(f"{found_text(text)} names no file", "Write trace:PATH, in the image")
+        return text
+    if text not in TRAFFIC_PROFILES:
         raise refuse(
-            f"{found_text(text)} is no path of a folder",
-            "Write it from the root, for example /mnt/k3fleet",
+            f"{found_text(text)} is no profile",
+            f"{suggestion(text, TRAFFIC_PROFILES)}, or trace:PATH for recorded sessions",
         )
     return text
+
+
+def _gateway_port(port: int) -> int:
+    if port == GATEWAY_ADMIN_PORT:
+        raise refuse(f"{port} is the port of Envoy's own pages", "Give another, for example 8080")
+    return port
 
 
 def _quoted_version(value: object) -> object:
@@ -96,10 +118,15 @@ def _utc_time(value: object) -> object:
         raise refuse(f"{found_text(value)} is no time", example) from error
     if time.tzinfo is None:  # hours off, and nobody would notice before the racks are gone
         raise refuse(f"{found_text(value)} names no time zone", example)
-    return time.astimezone(UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:  # before year 1 or after 9999, once the zone is taken off
+        raise refuse(f"{found_text(value)} is no time in UTC", example) from error
 
 
 FolderPath = Annotated[str, AfterValidator(_folder_path)]
+Traffic = Annotated[str, AfterValidator(_traffic)]
+HostFolder = Annotated[str, AfterValidator(_host_folder)]
 RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
@@ -110,6 +137,14 @@ DEFAULT_KUBERNETES: Kubernetes = "1.37"
 DEFAULT_MODEL = "kimi-k3"
 DEFAULT_HARDWARE = "gb300-nvl72"
 Port = Annotated[Positive, Field(le=65_535)]
+GATEWAY_ADMIN_PORT = 9901  # Envoy's usual one; on 127.0.0.1 of the pod
+# What `loadtest/profiles` holds, and how recorded sessions are named; a test compares the two.
+TRAFFIC_PROFILES = ("interactive_agent",)
+TRACE_PREFIX = "trace:"
+# Far above what 200 racks need, far below what Kubernetes counts to; the autoscaler adds to it.
+MAX_PODS = 1000
+MAX_WORKERS = 10_000
+MAX_USERS = 10_000_000
 
 
 class RackSpec(FileModel):
@@ -134,14 +169,14 @@ class RegionSpec(FileModel):
 class FrontendSpec(FileModel):
     """The Dynamo frontends of each region."""
 
-    replicas: Positive = 2
+    replicas: Annotated[Positive, Field(le=MAX_PODS)] = 2
 
 
 class GatewaySpec(FileModel):
     """The Envoy gateway of each region."""
 
-    replicas: Positive = 1
-    port: Port = 8080
+    replicas: Annotated[Positive, Field(le=MAX_PODS)] = 1
+    port: Annotated[Port, AfterValidator(_gateway_port)] = 8080
 
 
 class SecretsSpec(FileModel):
@@ -158,6 +193,27 @@ class SecretsSpec(FileModel):
     loadtest_key: DnsLabel | None = None  # key api-key: what the load generator shows a gateway
     external_store: DnsLabel | None = None
 
+    @model_validator(mode="after")
+    def _one_name_each(self) -> Self:
+        """Refuse names used twice: the fetched Secrets would overwrite each other."""
+        if self.external_store is None:
+            return self
+        uses: dict[str, list[str]] = {}
+        for use in ("image_pull", "hf_token", "gateway_keys", "loadtest_key"):
+            if (name := getattr(self, use)) is not None:
+                uses.setdefault(name, []).append(use)
+        shared = [
+            f"{' and '.join(users)} are both called {name}"
+            if len(users) == 2
+            else f"{', '.join(users)} are all called {name}"
+            for name, users in uses.items()
+            if len(users) > 1
+        ]
+        if shared:
+            what = f"{'; '.join(shared)}; fetched into one Secret they overwrite each other"
+            raise refuse(what, "Give each a name of its own, which is its key in the store too")
+        return self
+
 
 class SchedulingSpec(FileModel):
     """Who places pods. The default scheduler is enough: replicas are pinned to their rack."""
@@ -172,13 +228,13 @@ class WeightsStageSpec(FileModel):
 
     image: PinnedImage  # holds `hf`, python3 and a shell
     # Revisions kept beside those that run: the way back needs the previous one.
-    keep_previous: Count = 1
+    keep_previous: Annotated[Count, Field(le=100)] = 1
 
 
 class KernelCacheSpec(FileModel):
     """Where engines keep what they compile at start, per image, GPU and TP."""
 
-    path: FolderPath | None = None  # on every node
+    path: HostFolder | None = None  # on every node
     claim: DnsLabel | None = None  # or a PersistentVolumeClaim that all nodes can mount
 
     @model_validator(mode="after")
@@ -196,10 +252,13 @@ class LoadtestSpec(FileModel):
     tokenizer_dir: FolderPath = Field(
         description="folder of the image with the model's tokenizer.json"
     )
-    workers: Positive = 4  # one core each; a core reads 5,000 chunks per second
-    users: Positive | None = None  # agents that work at once; None: two per replica
-    traffic: Text = "interactive_agent"  # a profile, or trace:PATH in the image
-    duration_s: Seconds = Field(default=600.0, alias="duration")
+    # One core each; a core reads 5,000 chunks per second.
+    workers: Annotated[Positive, Field(le=MAX_WORKERS)] = 4
+    # Agents that work at once; None: two per replica.
+    users: Annotated[Positive, Field(le=MAX_USERS)] | None = None
+    # A profile, or trace:PATH in the image.
+    traffic: Traffic = "interactive_agent"
+    duration_s: AtLeastASecond = Field(default=600.0, alias="duration")
     results_claim: DnsLabel | None = None  # None: results go with their pods
 
 

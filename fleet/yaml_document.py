@@ -34,7 +34,9 @@ _CORE_WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?[0-9]{1,17}\.[0-9]{1,17}(?:[eE][-+]?[0-9]{1,2})?")
+_FLOAT = re.compile(
+    r"[-+]?[0-9]{1,17}(?:\.[0-9]{1,17}(?:[eE][-+]?[0-9]{1,2})?|[eE][-+]?[0-9]{1,2})"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from fleet.engine_flags import engine_version
+from fleet.own_settings import VLLM_RETENTION_FLAG_SINCE
 from fleet.release import Release
 from infra.engine_job import (
     DRAFT_MOUNT,
@@ -29,7 +30,6 @@ _MASTER_PORT = 29500
 _EVENTS_PORT = 20081
 
 # Older versions have a variable instead, newer ones ignore that variable with a warning.
-_RETENTION_FLAG_SINCE = (0, 29)
 _RETENTION_VARIABLE = "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
 
 # Dynamo's GB300 recipe for K3 with DSpark: the drafted block is verified as a whole. The
@@ -74,7 +74,7 @@ def vllm_env(release: Release) -> dict[str, str]:
 
 
 def _has_retention_flag(release: Release) -> bool:
-    return engine_version(release.engine.version) >= _RETENTION_FLAG_SINCE
+    return engine_version(release.engine.version) >= VLLM_RETENTION_FLAG_SINCE
 
 
 def _placed(job: EngineJob) -> Flags:

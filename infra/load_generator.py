@@ -10,7 +10,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
 from fleet.spec import LoadtestSpec
@@ -89,7 +88,7 @@ def load_generator(
         settings_file=SETTINGS_FILE,
         settings=settings,
         settings_mount=SETTINGS_MOUNT,
-        key_secret=_key_secret(fleet),
+        key_secret=fleet.spec.secrets.loadtest_key,
         key_mount=KEY_MOUNT,
         results_claim=spec.results_claim,
         results_mount=RESULTS_MOUNT,
@@ -115,7 +114,11 @@ def _settings(
     Real lengths and pauses: the scales are for a laptop.
     """
     replicas = sum(rack.replicas for rack in region.racks)
-    key = {"api_key_file": f"{KEY_MOUNT}/{LOADTEST_KEY_KEY}"} if _key_secret(fleet) else {}
+    key = (
+        {"api_key_file": f"{KEY_MOUNT}/{LOADTEST_KEY_KEY}"}
+        if fleet.spec.secrets.loadtest_key
+        else {}
+    )
     return {
         **key,
         "targets": {region.name: target},
@@ -130,16 +133,6 @@ def _settings(
         "out_dir": f"{RESULTS_MOUNT}/{region.name}",
         "max_context": fleet.model.context_tokens,
     }
-
-
-def _key_secret(fleet: Fleet) -> str | None:
-    secrets = fleet.spec.secrets
-    if secrets.gateway_keys is not None and secrets.loadtest_key is None:
-        raise ConfigError(
-            f"{fleet.path}: secrets.loadtest_key: not set, but the gateways of loadtest ask for "
-            "keys. Name a Secret with one of them, under the key api-key."
-        )
-    return secrets.loadtest_key
 
 
 def _common_args() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fleet.release import Release, Tokenizer
+from fleet.spec import GATEWAY_ADMIN_PORT
 
 Layer = Literal["platform", "serving"]
 
@@ -28,7 +29,7 @@ class Options:
     namespace: str | None = None
     gateway_listen: str = ANY_ADDRESS
     gateway_port: int | None = None  # None: the fleet file's
-    gateway_admin_port: int = 9901  # on 127.0.0.1 only
+    gateway_admin_port: int = GATEWAY_ADMIN_PORT  # on 127.0.0.1 only
     gateway_image: str = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
     dns_server: str | None = None  # "host:port"; None: the pod's resolver
     tokenizer: Tokenizer | None = None  # None: the release's

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
+from fleet.own_settings import names_folder
 from fleet.release import Release, Role, release_for
 from fleet.release_checks import backend_problem
 from infra.dgd import OperatorValues, operator_leader, operator_values
@@ -29,8 +29,6 @@ PROBE_TIMEOUT_S = 10
 
 # Between the last token and the end of the process: unregister 5 s, clean up 30 s, and reserve.
 STOP_RESERVE_S = 60
-
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +217,7 @@ def _startup(weights_bytes: int) -> StartupProbe:
 
 
 def _weights(release: Release, field: str, revision: str, options: Options) -> WeightsSource:
-    if not _FOLDER.fullmatch(revision):
+    if not names_folder(revision):
         raise ConfigError(
             f"release {release.name}: {field}.revision: {revision!r} cannot name a folder. "
             "Use letters, digits, dots, dashes and underscores."

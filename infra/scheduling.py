@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fleet.errors import ConfigError
 from fleet.spec import Backend, SchedulingSpec
 
 _SCHEDULERS = {"none": None, "kai": "kai-scheduler", "volcano": "volcano"}
@@ -55,11 +54,5 @@ def scheduling_values(spec: SchedulingSpec, backend: Backend = "lws") -> Schedul
 
 def _of_operator(spec: SchedulingSpec) -> SchedulingValues:
     """Compute what Dynamo's operator hands on: it makes the gangs itself, through Grove."""
-    if spec.gang == "volcano" or spec.kueue_queue is not None:
-        asked = "kueue_queue" if spec.kueue_queue else "gang: volcano"
-        raise ConfigError(
-            f"scheduling: {asked} is not possible with backend dgd, where Dynamo's operator makes "
-            "the pods. Use gang: kai or none, or backend: lws."
-        )
     queue = {OPERATOR_QUEUE: spec.queue} if spec.gang == "kai" and spec.queue else {}
     return SchedulingValues(scheduler=_SCHEDULERS[spec.gang], annotations=queue)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from fleet.errors import ConfigError
+from fleet.folders import host_folder_fault
 from fleet.load import load_release
 from fleet.release import Tokenizer
 from fleet.release_file import by_id
@@ -120,4 +121,7 @@ def _options(config: StackConfig) -> Options:
         raise ConfigError(
             f"stack configuration: tokenizer: {tokenizer!r} is not known. Use one of: {known}."
         )
-    return Options(**given)
+    options = Options(**given)
+    if fault := host_folder_fault(options.weights_dir):
+        raise ConfigError(f"stack configuration: weightsDir: {fault[0]}. {fault[1]}.")
+    return options

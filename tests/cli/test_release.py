@@ -256,3 +256,13 @@ def test_flags_are_set_as_a_list(run: Run, setting: str) -> None:
     assert refused.startswith(f"error: --set {setting}: args is a list of flags.")
     example = refused.split("--set '")[1].split("'")[0]
     run("new", "mine", "--from", PRESET, *PIN, "--set", example)
+
+
+@pytest.mark.parametrize(
+    "setting", ["env.HF_TOKEN=hunter2", "env.A=sk-live-hunter2x", "args=['--api-key=hunter2']"]
+)
+def test_a_credential_in_an_option_is_not_repeated(run: Run, setting: str) -> None:
+    """The message goes into logs, the command line does not."""
+    said = run("new", "mine", "--from", "vllm-tp8", "--set", setting, code=3)
+    assert f"error: --set {setting.partition('=')[0]}=...: " in said
+    assert "hunter2" not in said

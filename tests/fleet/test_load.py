@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.checks import MAX_RACKS
 from fleet.errors import ConfigError
 from fleet.load import PRESET_FOLDERS, load_fleet, load_release, preset_names
 
@@ -147,3 +148,45 @@ def test_many_problems_are_shown_as_one_page(write_file: WriteFile) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 51
     assert lines[-1].endswith("there are more problems. Correct these first.")
+
+
+def test_a_fleet_has_a_largest_size(write_file: WriteFile) -> None:
+    """A generated file of 20,000 racks kept `plan` busy for most of a minute."""
+    racks = "".join(f"\n      - id: r{number}x" for number in range(MAX_RACKS))
+    file = write_file(change=("\n      - id: use1-r01", racks))
+    assert len(load_fleet(file).spec.regions[0].racks) == MAX_RACKS
+    file.write_text(file.read_text() + "      - id: more\n")
+    with pytest.raises(ConfigError, match="2001 racks, 2000 are the most"):
+        load_fleet(file)
+
+
+@pytest.mark.parametrize(
+    ("own", "path"),
+    [
+        ("gpu_memory_utilization: 0.6", "gpu_memory_utilization"),
+        ("kv_dtype: bfloat16", "kv_dtype"),
+        ("state_pool_ratio: 900.0", "state_pool_ratio"),
+        ("gpu_memory_utilization: 0.8\nkv_dtype: bfloat16", "gpu_memory_utilization"),
+        ("nodes: 1", "nodes"),
+        ("parallelism: {tensor: 4}", "parallelism.tensor"),
+    ],
+)
+def test_what_does_not_fit_is_shown_where_it_was_changed(
+    write_file: WriteFile, own: str, path: str
+) -> None:
+    """The preset's line is right; it is the changed value that makes it too much."""
+    release = write_file(f"extends: vllm-tp8\nname: q\n{own}\n", name="mine.yaml")
+    with pytest.raises(ConfigError) as caught:
+        load_fleet(write_file(change=("vllm-tp8-dcp8", "mine.yaml")))
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.path) == (str(release), 3, path)
+
+
+def test_what_does_not_fit_one_job_is_shown_in_its_pool(write_file: WriteFile) -> None:
+    """The other job has enough, so the shared value is not to blame."""
+    own = "disaggregation:\n  decode:\n    gpu_memory_utilization: 0.5\n"
+    write_file(f"extends: vllm-pd-2p1d\nname: q\n{own}", name="mine.yaml")
+    with pytest.raises(ConfigError) as caught:
+        load_fleet(write_file(change=("vllm-tp8-dcp8", "mine.yaml")))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.path) == (5, "disaggregation.decode.gpu_memory_utilization")

@@ -9,6 +9,7 @@ import pytest
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
+from fleet.own_settings import own_variables
 from fleet.release import Release, release_for
 from infra.engine import EngineRole, engine_env, engine_roles
 
@@ -109,6 +110,18 @@ def test_a_release_cannot_take_over_our_variables() -> None:
     """Another DYN_NAMESPACE would split the region in two, at random per request."""
     with pytest.raises(ConfigError, match="DYN_NAMESPACE is set by k3fleet"):
         engine_env(release("vllm-tp8-dcp8", env={"DYN_NAMESPACE": "other"}), "demo-us-east")
+
+
+@pytest.mark.parametrize(
+    "name", ["vllm-tp8", "vllm-pd-2p1d", "sglang-tp8", "sglang-pd-2p1d", "trtllm-tep8"]
+)
+@pytest.mark.parametrize("version", ["0.26.0", "0.33.0"])
+def test_a_release_file_is_told_of_every_variable_of_ours(name: str, version: str) -> None:
+    """What is only refused when it is rendered may be frozen before."""
+    found = release(name)
+    engine = found.engine.model_copy(update={"version": version})
+    found = found.model_copy(update={"engine": engine, "env": {}})
+    assert engine_env(found, "demo-us-east").keys() <= own_variables(found)
 
 
 def test_the_drain_of_the_engine_is_the_releases() -> None:

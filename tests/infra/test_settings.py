@@ -91,6 +91,7 @@ def test_a_missing_key_says_how_to_set_it(key: str) -> None:
     ("key", "value", "message"),
     [
         ("tokenizer", "default", "Use one of: basetenkenizer, fastokens"),
+        ("weightsDir", "/var/lib/kubelet", "belongs to the node's system"),
         ("assignment", ["x"], "expected `replica: release id`"),
         ("releases", "x.yaml", "expected a list"),
     ],

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError
+from fleet.spec import TRACE_PREFIX, TRAFFIC_PROFILES
+from loadtest.profiles import known_profiles
 from loadtest.run import generator_command
+from loadtest.settings import TRACE_PREFIX as PREFIX
 from loadtest.settings import LoadSettings, read_settings, write_settings
 
 
@@ -72,3 +75,9 @@ def test_an_open_loop_needs_one_user(tmp_path: Path) -> None:
     rate = settings(tmp_path, users=None, sessions_per_minute=30)
     command = generator_command(rate, python=Path("python"), web_port=None)
     assert options(command)["--users"] == "1"
+
+
+def test_a_fleet_file_knows_the_profiles_of_the_load_generator() -> None:
+    """It is read where no load generator may be imported."""
+    assert list(TRAFFIC_PROFILES) == known_profiles()
+    assert TRACE_PREFIX == PREFIX
