@@ -263,7 +263,7 @@ def _left_out(path: Path, folder: Path) -> str | None:
 
 
 def _skipped(path: Path, why: str) -> Problem:
-    return _problem(str(path), None, f"{why}, skipped", "To have it judged, give it by name")
+    return _problem(str(path), None, f"{why}, skipped", "Give it by name to be told more")
 
 
 def _problem(file: str, line: int | None, what: str, fix: str) -> Problem:

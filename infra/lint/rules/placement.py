@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 
 from infra.lint.commands import Command
+from infra.lint.concern import CLIQUE, concerns
+from infra.lint.gpus import ARCH, PRODUCT
 from infra.lint.images import parse_image
 from infra.lint.manifest import RACK, Manifest
 from infra.lint.pods import PodTemplate, Workload, named, sequence
@@ -18,9 +20,6 @@ from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
 
 _EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-_CLIQUE = "nvidia.com/gpu.clique"
-_PRODUCT = "nvidia.com/gpu.product"
-_ARCH = "kubernetes.io/arch"
 _TEMPLATE_NAME = ("spec", "channel", "resourceClaimTemplate", "name")
 _REVISION = re.compile(r"[0-9a-f]{12,}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -30,7 +29,7 @@ def _pins(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         if workload.manifest.kind != "LeaderWorkerSet" or not workload.is_group:
             continue
-        for key in (RACK, _CLIQUE):
+        for key in (RACK, CLIQUE):
             found = [(item, item.node_values(key)) for item in workload.templates]
             first = found[0][1]
             for template, values in found[1:]:
@@ -48,8 +47,10 @@ def _no_pin(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         if not workload.is_group or workload.manifest.at("spec", "topologyConstraint"):
             continue
+        if not concerns(scene, workload):
+            continue
         for template in workload.templates[:1]:
-            if not template.node_values(RACK) and not template.node_values(_CLIQUE):
+            if not template.node_values(RACK) and not template.node_values(CLIQUE):
                 what = f"the {workload.nodes} pods of a replica may land in different racks"
                 yield Spot(workload.manifest, template.spec_path, what)
 
@@ -122,8 +123,8 @@ def _tolerations(scene: Scene) -> Iterator[Spot]:
 
 def _arch(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
-        for template in workload.templates:
-            if not any(template.node_values(key) for key in (_ARCH, _PRODUCT, _CLIQUE, RACK)):
+        for template in workload.templates if concerns(scene, workload) else ():
+            if not any(template.node_values(key) for key in (ARCH, PRODUCT, CLIQUE, RACK)):
                 what = "nothing keeps these pods on the rack's arm64 nodes"
                 yield Spot(workload.manifest, template.spec_path, what)
 
