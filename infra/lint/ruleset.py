@@ -8,9 +8,11 @@ from operator import attrgetter
 from infra.lint import waivers
 from infra.lint.rule import Rule
 from infra.lint.rules import (
+    compute_domains,
     dynamo_operator,
     engine_pitfalls,
     flags,
+    group,
     memory,
     pitfalls,
     placement,
@@ -24,9 +26,11 @@ from infra.lint.rules import (
 )
 
 _PARTS = (
+    compute_domains,
     dynamo_operator,
     engine_pitfalls,
     flags,
+    group,
     memory,
     pitfalls,
     placement,

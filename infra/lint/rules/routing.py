@@ -31,6 +31,29 @@ class _Side(NamedTuple):
     workers: list[tuple[Workload, Command]]
 
 
+class _Plane(NamedTuple):
+    title: str
+    flag: str
+    variable: str
+    default: str | None  # None: it depends on the discovery
+
+    def of(self, workload: Workload, command: Command) -> str | None:
+        """Return what a program speaks; None: nobody can know."""
+        if command.has(self.flag):
+            return command.given.text(self.flag)
+        if self.variable in command.env:
+            return command.env[self.variable]
+        graph = workload.manifest.kind == "DynamoGraphDeployment"  # its operator may set one
+        return None if graph else self.default
+
+
+# Defaults of the argument parsers in the wheels of Dynamo 1.4.2 and 1.6.1.
+_PLANES = (
+    _Plane("the request plane", "--request-plane", "DYN_REQUEST_PLANE", "tcp"),
+    _Plane("the event plane", "--event-plane", "DYN_EVENT_PLANE", None),
+)
+
+
 def _sides(scene: Scene) -> Mapping[str, _Side]:
     found: dict[str, _Side] = {}
     for workload in scene.workloads:
@@ -45,8 +68,10 @@ def _sides(scene: Scene) -> Mapping[str, _Side]:
 
 def _namespace(workload: Workload, command: Command) -> str | None:
     """Return the Dynamo namespace; None where only the cluster knows it."""
-    env = command.container.env
+    env = command.env
     graph = workload.manifest.kind == "DynamoGraphDeployment"
+    if command.has("--namespace"):  # stronger than any variable
+        return command.given.text("--namespace")
     stated = env.get("DYN_NAMESPACE_PREFIX") or env.get("DYN_NAMESPACE")
     if stated is None and graph:
         return f"the graph {workload.manifest.name}"
@@ -68,6 +93,42 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
             if found is not None and found != first:
                 what = f"this engine is in {found}, others of the region are in {first}"
                 yield Spot(workload.manifest, command.container.path, what)
+        yield from _looking_elsewhere(side)
+
+
+def _looking_elsewhere(side: _Side) -> Iterator[Spot]:
+    """Find frontends that name a namespace in which no engine is; graphs have prefixes."""
+    if any(workload.manifest.kind == "DynamoGraphDeployment" for workload, _ in side.workers):
+        return
+    engines = {_namespace(*item) for item in side.workers}
+    for workload, command in side.frontends:
+        named = command.given.text("--namespace") or command.env.get("DYN_NAMESPACE")
+        known = engines and None not in engines and named and "$" not in named
+        if known and named not in engines and not _looks_by_prefix(command):
+            what = f"this frontend looks in {named}, the engines are in "
+            what += ", ".join(sorted(map(str, engines)))
+            yield Spot(workload.manifest, command.container.path, what)
+
+
+def _looks_by_prefix(command: Command) -> bool:
+    return command.has("--namespace-prefix") or "DYN_NAMESPACE_PREFIX" in command.env
+
+
+def _planes(scene: Scene) -> Iterator[Spot]:
+    """Blame the frontend where the engines agree with each other, else the engines."""
+    for side in _sides(scene).values():
+        for plane in _PLANES:
+            workers = [(item, found) for item in side.workers if (found := plane.of(*item))]
+            frontends = [(item, found) for item in side.frontends if (found := plane.of(*item))]
+            engines, fronts = {found for _, found in workers}, {found for _, found in frontends}
+            if not engines or not fronts:
+                continue
+            blamed, right = (frontends, engines) if len(engines) == 1 else (workers, fronts)
+            for (workload, command), found in blamed:
+                if found not in right:
+                    what = f"{plane.title} is {found} here, {' or '.join(sorted(right))} at the "
+                    what += "engines" if blamed is frontends else "frontends"
+                    yield Spot(workload.manifest, command.container.path, what)
 
 
 def _backends(scene: Scene) -> Iterator[Spot]:
@@ -86,7 +147,9 @@ def _discovery(workload: Workload, command: Command) -> str:
     if graph:
         stated = workload.manifest.annotations.get("nvidia.com/dynamo-discovery-backend")
         default = stated or default
-    return command.container.env.get("DYN_DISCOVERY_BACKEND") or default
+    if command.has("--discovery-backend"):
+        return command.given.text("--discovery-backend") or default
+    return command.env.get("DYN_DISCOVERY_BACKEND") or default
 
 
 def _discovery_service(scene: Scene) -> Iterator[Spot]:
@@ -205,7 +268,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="X001",
         severity="error",
-        title="All engines of a region are in one Dynamo namespace",
+        title="All engines of a region are in one Dynamo namespace, in which its frontends look",
         reason="A frontend draws one of several at random for each request, and routing by cache "
         "and session affinity only work inside the one drawn.",
         source="dynamo#10883",
@@ -220,6 +283,15 @@ RULES: tuple[Rule, ...] = (
         source="dynamo#9200",
         fix="Set the same DYN_DISCOVERY_BACKEND on both.",
         check=_backends,
+    ),
+    Rule(
+        id="X009",
+        severity="error",
+        title="Frontends and engines speak over the same planes",
+        reason="Requests, or KV events, are sent where nobody listens.",
+        source="https://docs.nvidia.com/dynamo/latest/design-docs/event-plane",
+        fix="Set the same DYN_REQUEST_PLANE and DYN_EVENT_PLANE on both, or drop the flag.",
+        check=_planes,
     ),
     Rule(
         id="X003",
