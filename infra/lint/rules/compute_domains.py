@@ -63,8 +63,8 @@ def _claims(scene: Scene, workload: Workload, template: PodTemplate) -> Iterator
         elif wanted in templates and name not in used:
             what = f"no container takes the claim {name}"
             yield Spot(workload.manifest, path, what)
-        if what := _of_another_rack(workload, wanted, templates.get(wanted)):
-            yield Spot(workload.manifest, (*path, "resourceClaimTemplateName"), what)
+        if other := _of_another_rack(workload, wanted, templates.get(wanted)):
+            yield Spot(workload.manifest, (*path, "resourceClaimTemplateName"), other)
     if not has_channel:
         what = "a replica spans nodes, but its pods claim no channel of a ComputeDomain"
         yield Spot(workload.manifest, template.spec_path, what)
@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="K006",
         severity="error",
-        title="A rack has one ComputeDomain for any number of nodes, and its engines claim that one",
+        title="A rack has one ComputeDomain, for any number of nodes, which its engines claim",
         reason="A second domain in a rack, or none, leaves the ranks without NVLink memory.",
         source="grove#215, dra#892",
         fix="Keep one ComputeDomain with numNodes 0 per rack, and claim its template in the pod "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from fleet.units import whole_number
 from infra.lint.commands import Command
@@ -13,6 +12,7 @@ from infra.lint.pods import Workload
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
+from infra.lint.sides import Side, sides
 
 _BACKEND = "nvidia.com/dynamo-discovery-backend"
 _ENABLED = "nvidia.com/dynamo-discovery-enabled"
@@ -22,48 +22,6 @@ _HASH_UNITS: Mapping[str, tuple[str, ...]] = {
     "vllm": ("--prefix-match-unit", "--block-size"),
     "sglang": ("--page-size",),
 }
-
-
-class _Side(NamedTuple):
-    """The frontends and the Dynamo workers of one region."""
-
-    frontends: list[tuple[Workload, Command]]
-    workers: list[tuple[Workload, Command]]
-
-
-class _Plane(NamedTuple):
-    title: str
-    flag: str
-    variable: str
-    default: str | None  # None: it depends on the discovery
-
-    def of(self, workload: Workload, command: Command) -> str | None:
-        """Return what a program speaks; None: nobody can know."""
-        if command.has(self.flag):
-            return command.given.text(self.flag)
-        if self.variable in command.env:
-            return command.env[self.variable]
-        graph = workload.manifest.kind == "DynamoGraphDeployment"  # its operator may set one
-        return None if graph else self.default
-
-
-# Defaults of the argument parsers in the wheels of Dynamo 1.4.2 and 1.6.1.
-_PLANES = (
-    _Plane("the request plane", "--request-plane", "DYN_REQUEST_PLANE", "tcp"),
-    _Plane("the event plane", "--event-plane", "DYN_EVENT_PLANE", None),
-)
-
-
-def _sides(scene: Scene) -> Mapping[str, _Side]:
-    found: dict[str, _Side] = {}
-    for workload in scene.workloads:
-        for command in scene.commands_of(workload):
-            if not command.program.startswith("dynamo."):
-                continue
-            side = found.setdefault(workload.manifest.region, _Side([], []))
-            part = side.workers if command.is_engine else side.frontends
-            part.append((workload, command))
-    return found
 
 
 def _namespace(workload: Workload, command: Command) -> str | None:
@@ -83,7 +41,7 @@ def _namespace(workload: Workload, command: Command) -> str | None:
 
 
 def _namespaces(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         if not side.frontends:
             continue
         first: str | None = None
@@ -96,7 +54,7 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
         yield from _looking_elsewhere(side)
 
 
-def _looking_elsewhere(side: _Side) -> Iterator[Spot]:
+def _looking_elsewhere(side: Side) -> Iterator[Spot]:
     """Find frontends that name a namespace in which no engine is; graphs have prefixes."""
     if any(workload.manifest.kind == "DynamoGraphDeployment" for workload, _ in side.workers):
         return
@@ -114,25 +72,8 @@ def _looks_by_prefix(command: Command) -> bool:
     return command.has("--namespace-prefix") or "DYN_NAMESPACE_PREFIX" in command.env
 
 
-def _planes(scene: Scene) -> Iterator[Spot]:
-    """Blame the frontend where the engines agree with each other, else the engines."""
-    for side in _sides(scene).values():
-        for plane in _PLANES:
-            workers = [(item, found) for item in side.workers if (found := plane.of(*item))]
-            frontends = [(item, found) for item in side.frontends if (found := plane.of(*item))]
-            engines, fronts = {found for _, found in workers}, {found for _, found in frontends}
-            if not engines or not fronts:
-                continue
-            blamed, right = (frontends, engines) if len(engines) == 1 else (workers, fronts)
-            for (workload, command), found in blamed:
-                if found not in right:
-                    what = f"{plane.title} is {found} here, {' or '.join(sorted(right))} at the "
-                    what += "engines" if blamed is frontends else "frontends"
-                    yield Spot(workload.manifest, command.container.path, what)
-
-
 def _backends(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         kinds = {_discovery(*item) for item in side.frontends}
         for workload, command in side.workers:
             found = _discovery(workload, command)
@@ -157,7 +98,7 @@ def _discovery_service(scene: Scene) -> Iterator[Spot]:
     for item in scene.of("Service"):
         if item.labels.get(_BACKEND) == "kubernetes" and item.labels.get(_ENABLED) == "true":
             services.setdefault(item.region, []).append(item)
-    for region, side in _sides(scene).items():
+    for region, side in sides(scene).items():
         for workload, command in side.workers:
             if workload.manifest.kind == "DynamoGraphDeployment":  # the operator makes its own
                 continue
@@ -175,7 +116,7 @@ def _discovery_service(scene: Scene) -> Iterator[Spot]:
 
 
 def _block_sizes(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         for workload, frontend in side.frontends:
             found = frontend.find("--kv-cache-block-size")
             block = whole_number(found.text) if found else None
@@ -201,7 +142,7 @@ def _router_mode(command: Command) -> str:
 
 
 def _no_events(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         if not any(_router_mode(command) == "kv" for _, command in side.frontends):
             continue
         if any(command.has("--no-router-kv-events") for _, command in side.frontends):
@@ -222,7 +163,7 @@ def _publishes(command: Command) -> bool:
 
 
 def _events_unread(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         for workload, command in side.frontends:
             found = command.find("--router-kv-events")
             if found and _router_mode(command) != "kv":
@@ -231,7 +172,7 @@ def _events_unread(scene: Scene) -> Iterator[Spot]:
 
 
 def _no_affinity(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         copies = max(_copies(side.workers).values(), default=0)
         for workload, command in side.frontends:
             if copies > 1 and not command.has(*_AFFINITY) and _router_mode(command) != "kv":
@@ -252,7 +193,7 @@ def _copies(workers: list[tuple[Workload, Command]]) -> Counter[str]:
 
 
 def _half_disaggregated(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         roles: dict[str, tuple[Workload, Command]] = {}
         for workload, command in side.workers:
             mode = command.value("--disaggregation-mode")
@@ -283,15 +224,6 @@ RULES: tuple[Rule, ...] = (
         source="dynamo#9200",
         fix="Set the same DYN_DISCOVERY_BACKEND on both.",
         check=_backends,
-    ),
-    Rule(
-        id="X009",
-        severity="error",
-        title="Frontends and engines speak over the same planes",
-        reason="Requests, or KV events, are sent where nobody listens.",
-        source="https://docs.nvidia.com/dynamo/latest/design-docs/event-plane",
-        fix="Set the same DYN_REQUEST_PLANE and DYN_EVENT_PLANE on both, or drop the flag.",
-        check=_planes,
     ),
     Rule(
         id="X003",
