@@ -63,6 +63,8 @@ def lint(
     if not paths:
         raise click.UsageError("Nothing to check. Give a fleet file, a folder or manifests.")
     given = subject(paths, fleet_file, kubernetes)
+    for notice in given.notices:
+        click.echo(f"note: {notice}", err=True)
     today = datetime.now(UTC).date()
     report = run_lint(given.scene, RULES, waivers=given.waivers, today=today)
     if output == "json":

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from fleet.flag_bounds import bound_faults
 from fleet.flag_env import env_faults
 from fleet.flag_fault import Fault, Kind
 from fleet.flag_pairs import pair_faults
@@ -89,6 +90,7 @@ def _faults(
     yield from _twice(line.uses)
     for word in line.left:
         yield _left(word, target)
+    yield from bound_faults(target.program, line.uses)
     yield from pair_faults(target, candidate, line.uses, env)
     yield from env_faults(target, candidate, env, explain=explain)
 

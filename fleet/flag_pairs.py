@@ -113,6 +113,15 @@ def _tool_choice_needs_parser(line: GivenFlags) -> Conflict | None:
     return Conflict("--enable-auto-tool-choice", what, "Add --tool-call-parser kimi_k3")
 
 
+def _batch_holds_sequences(line: GivenFlags) -> Conflict | None:
+    flag = "--max-num-batched-tokens"
+    tokens, sequences = line.number(flag, default=0), line.number("--max-num-seqs", default=0)
+    if not tokens or not sequences or tokens >= sequences:
+        return None
+    what = f"a batch of {tokens} tokens is smaller than --max-num-seqs {sequences}"
+    return Conflict(flag, what, "Raise it, or lower --max-num-seqs")
+
+
 def _interval_of_blocks(line: GivenFlags) -> Conflict | None:
     """Holds where the block is known: fp8 keys, 8 ranks, no block size of one's own."""
     flag, variable = "--prefix-cache-retention-interval", "VLLM_PREFIX_CACHE_RETENTION_INTERVAL"
@@ -205,6 +214,7 @@ def _one_way_of_settings(line: GivenFlags) -> Conflict | None:
 PAIR_RULES: tuple[PairRule, ...] = (
     PairRule(programs=_VLLM, check=_dspark_with_pipeline, until=(0, 30)),
     PairRule(programs=_VLLM, check=_context_divides_tensor),
+    PairRule(programs=_VLLM, check=_batch_holds_sequences),
     PairRule(programs=frozenset({"vllm"}), check=_headless_serves_nothing),
     PairRule(programs=frozenset({"vllm"}), check=_tool_choice_needs_parser),
     PairRule(programs=_VLLM, check=_interval_of_blocks),

@@ -36,6 +36,11 @@ def _by_product(products: frozenset[str] | None, usual: Hardware) -> Hardware | 
     return next((known for known in _presets() if known.gpu_product in products), None)
 
 
+def is_product_of_racks(product: str) -> bool:
+    """Say whether a GPU product is that of a rack that we know."""
+    return any(known.gpu_product == product for known in _presets())
+
+
 @cache
 def _presets() -> tuple[Hardware, ...]:
     return tuple(load_hardware(name, beside=Path()) for name in preset_names("hardware"))
@@ -63,6 +68,17 @@ def _allowed(term: object, label: str) -> frozenset[str] | None:
     for item in sequence(term.get("matchExpressions") if isinstance(term, dict) else None):
         if isinstance(item, dict) and item.get("key") == label and item.get("operator") == "In":
             return frozenset(str(value) for value in sequence(item.get("values")))
+    return None
+
+
+def counted_gpus(container: Container) -> int | None:
+    """Return the GPUs that a container asks for; None where it does not count them."""
+    resources = container.data.get("resources")
+    for part in ("limits", "requests"):
+        amounts = resources.get(part) if isinstance(resources, dict) else None
+        found = amounts.get(GPU) if isinstance(amounts, dict) else None
+        if found is not None:
+            return whole_number(found)
     return None
 
 

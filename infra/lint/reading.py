@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.errors import ConfigError, Problem
 from fleet.yaml_document import NodePath, file_content, plain_text
@@ -20,45 +22,69 @@ MAX_ENTRIES = 100_000  # looked at in folders: someone gave `/`
 MAX_LIST_DEPTH = 3  # a List of Lists of Lists
 
 FLEET_API = "k3fleet/v1"
-_JSON_PAIR = re.compile(
-    r"(?P<before>(?<!\\)(?:\\\\)*)\\u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
-)
 
 
-def read_manifests(paths: Sequence[Path]) -> tuple[Manifest, ...]:
+class Reading(NamedTuple):
+    """What some files and folders hold."""
+
+    manifests: tuple[Manifest, ...]
+    notices: tuple[Problem, ...]  # what was left out of a folder: to be told, and no fault
+
+
+class _File(NamedTuple):
+    path: Path
+    is_named: bool  # by the user, and not found in a folder
+
+
+def read_manifests(paths: Sequence[Path]) -> Reading:
     """Read all objects of some files and folders, in order.
 
-    Raises ConfigError with every file that is no manifest.
+    Raises ConfigError with every file that cannot be used. What a folder holds beside
+    manifests (values of a chart, settings of a CI, a dead link) is left out with a notice.
     """
-    files, problems = _files(paths)
+    files, notices, problems = _files(paths)
     manifests: list[Manifest] = []
-    total_bytes = 0
+    total_bytes = read = 0
     for file in files:
-        content = file_content(file, MAX_FILE_BYTES, "Give manifests, or split the file")
+        name = str(file.path)
+        content = file_content(file.path, MAX_FILE_BYTES, "Give manifests, or split the file")
         if isinstance(content, Problem):
             problems.append(content)
             continue
         total_bytes += len(content)
         if total_bytes > MAX_TOTAL_BYTES:
             what = f"with this file there are more than {MAX_TOTAL_BYTES // 1024**2} MiB to read"
-            problems.append(_problem(str(file), None, what, "Give fewer files at a time"))
+            problems.append(_problem(name, None, what, "Give fewer files at a time"))
             break
-        found, faults = parse_manifests(content, str(file))
+        stream = _stream(content, name)
+        if not file.is_named and not isinstance(stream, Problem) and all(map(_is_other, stream)):
+            notices.append(_skipped(file.path, "no manifest"))
+            continue
+        read += 1
+        found, faults = _objects(stream, name)
         manifests += found
         problems += faults
+    if notices and not read and not problems:
+        what = f"none of its files is a manifest ({len(notices)} skipped)"
+        problems.append(_problem(str(paths[0]), None, what, "Give a folder with manifests"))
     if problems:
         raise ConfigError.of(problems)
-    return tuple(manifests)
+    return Reading(tuple(manifests), tuple(notices))
 
 
 def parse_manifests(content: bytes, file: str) -> tuple[list[Manifest], list[Problem]]:
     """Parse the objects of one file."""
+    return _objects(_stream(content, file), file)
+
+
+def _stream(content: bytes, file: str) -> list[StreamDocument] | Problem:
     text = plain_text(content, file)
-    if isinstance(text, Problem):
-        return [], [text]
-    if file.endswith(".json"):
-        text = _JSON_PAIR.sub(_joined, text)
-    stream = parse_stream(text, file)
+    return text if isinstance(text, Problem) else parse_stream(text, file)
+
+
+def _objects(
+    stream: list[StreamDocument] | Problem, file: str
+) -> tuple[list[Manifest], list[Problem]]:
     if isinstance(stream, Problem):
         return [], [stream]
     manifests: list[Manifest] = []
@@ -66,16 +92,17 @@ def parse_manifests(content: bytes, file: str) -> tuple[list[Manifest], list[Pro
     for document in stream:
         if document.data is not None:
             _unfold(document, file, manifests, problems)
-    if not manifests and not problems:
-        what = "the list" if any(item.data is not None for item in stream) else "the file"
-        problems.append(_problem(file, 1, f"{what} is empty", "Give a manifest, or remove it"))
+    if all(document.data is None for document in stream):
+        problems.append(_problem(file, 1, "the file is empty", "Give a manifest, or remove it"))
     return manifests, problems
 
 
-def _joined(found: re.Match[str]) -> str:
-    """Write a pair of surrogates as the character that it stands for: YAML takes no pairs."""
-    high, low = (int(found[part], 16) for part in ("high", "low"))
-    return found["before"] + chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00)
+def _is_other(document: StreamDocument) -> bool:
+    """Say whether a document was never meant to be an object of Kubernetes."""
+    data = document.data
+    if not isinstance(data, Mapping) or data.get("apiVersion") == FLEET_API:
+        return True
+    return "kind" not in data and not {"apiVersion", "metadata"} <= data.keys()
 
 
 def _unfold(
@@ -166,20 +193,25 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
-    """List the files to read, each once."""
-    files: dict[Path, Path] = {}
+def _files(paths: Sequence[Path]) -> tuple[list[_File], list[Problem], list[Problem]]:
+    """List the files to read, each once; what to say of others; and what cannot be read."""
+    files: dict[Path, _File] = {}
+    notices: list[Problem] = []
     problems: list[Problem] = []
     for path in paths:
-        for item in _in_folder(path) if _is_folder(path) else (path,):
+        if not _is_folder(path):
+            files[path.absolute()] = _File(path, is_named=True)
+            continue
+        for item in _in_folder(path, notices):
             if isinstance(item, Problem):
                 problems.append(item)
             else:
-                files.setdefault(item.absolute(), item)
+                files.setdefault(item.absolute(), _File(item, is_named=False))
     if len(files) > MAX_FILES:
         what = f"there are more than {MAX_FILES:,} files"
-        return [], [_problem(str(paths[0]), None, what, "Give a smaller folder, or fewer files")]
-    return list(files.values()), problems
+        fix = "Give a smaller folder, or fewer files"
+        return [], [], [_problem(str(paths[0]), None, what, fix)]
+    return list(files.values()), notices, problems
 
 
 def _is_folder(path: Path) -> bool:
@@ -189,7 +221,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _in_folder(folder: Path) -> Iterator[Path | Problem]:
+def _in_folder(folder: Path, notices: list[Problem]) -> Iterator[Path | Problem]:
     """Find the manifests of a folder, sorted; hidden files and folders are left out."""
     errors: list[OSError] = []
     entries = found = 0
@@ -203,7 +235,11 @@ def _in_folder(folder: Path) -> Iterator[Path | Problem]:
         for name in sorted(names):
             if name.endswith(ENDINGS) and not name.startswith("."):
                 found += 1
-                yield _inside(Path(place, name), folder)
+                path = Path(place, name)
+                if why := _left_out(path, folder):
+                    notices.append(_skipped(path, why))
+                else:
+                    yield path
     for error in errors:
         what = f"cannot be read: {error.strerror}"
         yield _problem(str(error.filename), None, what, "Check its permissions")
@@ -212,18 +248,22 @@ def _in_folder(folder: Path) -> Iterator[Path | Problem]:
         yield _problem(str(folder), None, what, "Give a folder with manifests")
 
 
-def _inside(path: Path, folder: Path) -> Path | Problem:
-    """Refuse a link that leaves the folder: what it names is not what was given."""
-    if not path.is_symlink():
-        return path
+def _left_out(path: Path, folder: Path) -> str | None:
+    """Say why an entry of a folder is not read, if so: what a link names was not given."""
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
-    except RuntimeError:  # a link to itself: reading it says so
-        return path
-    if inside:
-        return path
-    what = "is a link that leaves the folder"
-    return _problem(str(path), None, what, "Give what it points to by name")
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            return "a link that leaves the folder"
+        return None if stat.S_ISREG(path.stat().st_mode) else "not a regular file"
+    except RuntimeError:
+        return "a link to itself"
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return "a link to nothing"
+        return None  # reading it says why
+
+
+def _skipped(path: Path, why: str) -> Problem:
+    return _problem(str(path), None, f"{why}, skipped", "Give it by name to be told more")
 
 
 def _problem(file: str, line: int | None, what: str, fix: str) -> Problem:

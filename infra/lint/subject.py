@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -32,6 +32,7 @@ class Subject:
 
     scene: Scene
     waivers: tuple[Waiver, ...]
+    notices: tuple[Problem, ...] = ()  # what a folder holds beside manifests
 
 
 def subject(
@@ -45,7 +46,8 @@ def subject(
         given = load_fleet(paths[0])
         return _subject(rendered(given), given, kubernetes)
     fleet = load_fleet(fleet_file) if fleet_file else None
-    return _subject(read_manifests(paths), fleet, kubernetes)
+    manifests, notices = read_manifests(paths)
+    return replace(_subject(manifests, fleet, kubernetes), notices=notices)
 
 
 def is_fleet_file(path: Path) -> bool:

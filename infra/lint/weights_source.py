@@ -8,9 +8,7 @@ from infra.lint.commands import Command, is_flag
 
 def serves(command: Command, model: Model) -> bool:
     """Say whether an engine loads the very weights of a model, not a variant of them."""
-    source = command.value("--model", "--model-path")
-    if not source and command.words and not is_flag(command.words[0].text):
-        source = command.words[0].text
+    source = source_of(command)
     served = command.value("--served-model-name") or ""
     if source == model.repo:
         return True
@@ -19,6 +17,14 @@ def serves(command: Command, model: Model) -> bool:
     if any(model.name in part for part in parts(source or "")):
         return names_repo(source or "", model.repo)
     return names_repo(served, model.repo)
+
+
+def source_of(command: Command) -> str | None:
+    """Return which weights are named, if any: by a flag, or by the first word."""
+    source = command.value("--model", "--model-path")
+    if not source and command.words and not is_flag(command.words[0].text):
+        source = command.words[0].text
+    return source
 
 
 def is_local(source: str) -> bool:

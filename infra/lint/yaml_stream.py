@@ -17,6 +17,7 @@ import yaml
 
 from fleet.errors import Problem
 from fleet.yaml_document import NodePath, nul_problem, path_text, syntax_problem
+from infra.lint.json_lines import TooDeepError, parse_json
 
 MAX_DEPTH = 100  # the deepest object of a public chart, a CustomResourceDefinition, nests 40
 MAX_ALIASED_NODES = 100_000  # what aliases add to a document
@@ -41,7 +42,7 @@ _STANDARD = "tag:yaml.org,2002:"
 _MERGE = "<<"
 # A line or a value that starts with a template's braces: YAML would read a mapping as a key.
 _TEMPLATE = re.compile(r"\s*(?:- )*(?:[\w./-]+:\s*)?\{\{")
-# What only Helm fills in; `{{ $labels.pod }}` in a text is for Prometheus, and fine.
+# What only Helm fills in. In quotes and blocks it is text, for Alertmanager as for a chat template.
 _HELM = re.compile(r"\{\{-?\s*(?:\.Values|\.Release|\.Chart|\.Capabilities|include\s|template\s)")
 
 
@@ -52,6 +53,10 @@ class StreamDocument(NamedTuple):
     line: int  # where it starts
     lines: dict[NodePath, int]
     duplicates: list[tuple[NodePath, int]]
+
+
+_TOO_DEEP = f"the YAML nests deeper than {MAX_DEPTH} levels"
+_LESS_DEEP = "No object of Kubernetes does; give a manifest"
 
 
 class _Anchor(NamedTuple):
@@ -67,11 +72,16 @@ class _RefusedError(Exception):
 
 
 def parse_stream(text: str, file: str) -> list[StreamDocument] | Problem:
-    """Parse all documents of a text, or say why that cannot be done."""
+    """Parse all documents of a text, YAML or JSON, or say why that cannot be done."""
     if found := nul_problem(text, file):
         return found
     try:
+        if whole := parse_json(text, MAX_DEPTH):
+            line = whole.lines[()]
+            return [StreamDocument(whole.data, line, whole.lines, whole.duplicates)]
         return list(_Parser(text).documents())
+    except TooDeepError as error:
+        return Problem(file=file, line=error.line, path="", what=_TOO_DEEP, fix=_LESS_DEEP)
     except yaml.YAMLError as error:
         return _template_problem(text, file) or syntax_problem(file, text, error)
     except _RefusedError as error:
@@ -205,7 +215,7 @@ class _Parser:
     def _scalar(self, event: yaml.ScalarEvent) -> object:
         value: str = event.value
         self._nodes += len(value) // CHARS_OF_NODE
-        if self._may_be_helm and event.style not in ("|", ">") and _HELM.search(value):
+        if self._may_be_helm and not event.style and _HELM.search(value):
             raise _RefusedError(_line(event), "a Helm template", "Render it")  # said better above
         if event.tag is not None:
             return _tagged(event)
@@ -251,8 +261,7 @@ def _unknown_tag(event: yaml.Event, tag: str) -> _RefusedError:
 
 
 def _too_deep(event: yaml.Event) -> _RefusedError:
-    what = f"the YAML nests deeper than {MAX_DEPTH} levels"
-    return _RefusedError(_line(event), what, "No object of Kubernetes does; give a manifest")
+    return _RefusedError(_line(event), _TOO_DEEP, _LESS_DEEP)
 
 
 def _line(event: Any) -> int:

@@ -107,11 +107,11 @@ def test_an_object_with_something_wrong_has_findings(
         (POD.encode("utf-16-be"), ":1: the file holds a NUL byte."),
         (POD.encode("utf-32"), ":1: byte 0xff is not UTF-8."),
         (b"\x7fELF\x02\x01\x01\0\xd0", ":1: byte 0xd0 is not UTF-8."),
-        (b"[" * 10_000, ":1: invalid YAML: exceeded maximum nesting depth"),
+        (b"[" * 10_000, ":1: the YAML nests deeper than 100 levels."),
         (b"{a: " * 10_000, ":1: the YAML nests deeper than 100 levels."),
         (b"- " * 10_000, ":1: the YAML nests deeper than 100 levels."),
         (b"? {a: b}\n: c\n", ":1: a key is not plain text."),
-        (b"apiVersion: v1\nkind: List\n", ":1: the list is empty."),
+        (b"apiVersion: v1\nkind: List\nitems: 5\n", ":3: the items of this List are no list."),
     ],
 )
 def test_a_file_that_is_no_manifest_exits_3(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from fleet.engine_flags import engine_version
 from infra.lint.commands import Command
+from infra.lint.concern import is_other_model
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
@@ -21,14 +22,18 @@ def _at(command: Command, what: str) -> Spot:
     return Spot(command.container.manifest, command.container.path, what)
 
 
+def _vllm_of_model(scene: Scene) -> Iterator[Command]:
+    return (item for item in _of(scene, "vllm") if not is_other_model(scene, item))
+
+
 def _match_unit(scene: Scene) -> Iterator[Spot]:
-    for command in _of(scene, "vllm"):
+    for command in _vllm_of_model(scene):
         if command.has("--enable-prefix-caching") and not command.has("--prefix-match-unit"):
             yield _at(command, "prefix caching without --prefix-match-unit")
 
 
 def _caching_on(scene: Scene) -> Iterator[Spot]:
-    for command in _of(scene, "vllm"):
+    for command in _vllm_of_model(scene):
         off = command.find("--no-enable-prefix-caching")
         version = command.versions.engine
         if command.value("--disaggregation-mode") == "decode":  # its cache comes from elsewhere

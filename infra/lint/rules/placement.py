@@ -1,8 +1,4 @@
-"""Where pods may run, and what they find there.
-
-Whether a ComputeDomain is part of a rollout's diff (K007 of the plan of rules)
-cannot be seen in manifests: the Pulumi programs protect it.
-"""
+"""Where pods may run, and what they find there."""
 
 from __future__ import annotations
 
@@ -10,18 +6,16 @@ import re
 from collections.abc import Iterator
 
 from infra.lint.commands import Command
+from infra.lint.concern import CLIQUE, concerns
+from infra.lint.gpus import ARCH, PRODUCT
 from infra.lint.images import parse_image
-from infra.lint.manifest import RACK, Manifest
-from infra.lint.pods import PodTemplate, Workload, named, sequence
+from infra.lint.manifest import RACK
+from infra.lint.pods import Workload, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
 
 _EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-_CLIQUE = "nvidia.com/gpu.clique"
-_PRODUCT = "nvidia.com/gpu.product"
-_ARCH = "kubernetes.io/arch"
-_TEMPLATE_NAME = ("spec", "channel", "resourceClaimTemplate", "name")
 _REVISION = re.compile(r"[0-9a-f]{12,}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -30,7 +24,7 @@ def _pins(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         if workload.manifest.kind != "LeaderWorkerSet" or not workload.is_group:
             continue
-        for key in (RACK, _CLIQUE):
+        for key in (RACK, CLIQUE):
             found = [(item, item.node_values(key)) for item in workload.templates]
             first = found[0][1]
             for template, values in found[1:]:
@@ -48,8 +42,10 @@ def _no_pin(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         if not workload.is_group or workload.manifest.at("spec", "topologyConstraint"):
             continue
+        if not concerns(scene, workload):
+            continue
         for template in workload.templates[:1]:
-            if not template.node_values(RACK) and not template.node_values(_CLIQUE):
+            if not template.node_values(RACK) and not template.node_values(CLIQUE):
                 what = f"the {workload.nodes} pods of a replica may land in different racks"
                 yield Spot(workload.manifest, template.spec_path, what)
 
@@ -59,54 +55,6 @@ def _exclusive(scene: Scene) -> Iterator[Spot]:
         if _EXCLUSIVE in manifest.annotations:
             what = "the annotation gives each replica a topology domain of its own"
             yield Spot(manifest, ("metadata", "annotations", _EXCLUSIVE), what)
-
-
-def _domains(scene: Scene) -> Iterator[Spot]:
-    seen: dict[tuple[str, str, str], Manifest] = {}
-    for manifest in scene.of("ComputeDomain"):
-        nodes = manifest.at("spec", "numNodes")
-        if nodes not in (None, 0):
-            what = f"numNodes is {nodes}: with scheduling gates the domain and its pods wait for "
-            yield Spot(manifest, ("spec", "numNodes"), what + "each other")
-        rack = manifest.labels.get(RACK)
-        first = seen.setdefault((manifest.region, manifest.namespace, rack or ""), manifest)
-        if rack and first is not manifest:
-            what = f"rack {rack} has the domain {first.name} already"
-            yield Spot(manifest, ("metadata", "name"), what)
-    for workload in scene.engines:
-        if workload.is_group:
-            for template in workload.templates:
-                yield from _claims(scene, workload, template)
-
-
-def _claims(scene: Scene, workload: Workload, template: PodTemplate) -> Iterator[Spot]:
-    """Follow container claim → pod claim → claim template → domain."""
-    near = scene.regions[workload.manifest.region]
-    templates = {str(item.at(*_TEMPLATE_NAME)) for item in near if item.kind == "ComputeDomain"}
-    if not templates:  # the domains are somewhere else, or there is no DRA driver
-        return
-    others = {item.name for item in near if item.kind == "ResourceClaimTemplate"}
-    used = {
-        claim.name
-        for container in template.containers()
-        for claim in named(container.manifest.at(*container.path, "resources", "claims"))
-    }
-    has_channel = False
-    for index, name, item in named(template.spec.get("resourceClaims")):
-        path = (*template.spec_path, "resourceClaims", index)
-        wanted = item.get("resourceClaimTemplateName")
-        if not isinstance(wanted, str):
-            continue
-        has_channel = has_channel or wanted in templates
-        if wanted not in templates | others:
-            what = f"no ComputeDomain here makes the claim template {wanted}"
-            yield Spot(workload.manifest, (*path, "resourceClaimTemplateName"), what)
-        elif wanted in templates and name not in used:
-            what = f"no container takes the claim {name}"
-            yield Spot(workload.manifest, path, what)
-    if not has_channel:
-        what = "a replica spans nodes, but its pods claim no channel of a ComputeDomain"
-        yield Spot(workload.manifest, template.spec_path, what)
 
 
 def _tolerations(scene: Scene) -> Iterator[Spot]:
@@ -122,8 +70,8 @@ def _tolerations(scene: Scene) -> Iterator[Spot]:
 
 def _arch(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
-        for template in workload.templates:
-            if not any(template.node_values(key) for key in (_ARCH, _PRODUCT, _CLIQUE, RACK)):
+        for template in workload.templates if concerns(scene, workload) else ():
+            if not any(template.node_values(key) for key in (ARCH, PRODUCT, CLIQUE, RACK)):
                 what = "nothing keeps these pods on the rack's arm64 nodes"
                 yield Spot(workload.manifest, template.spec_path, what)
 
@@ -210,16 +158,6 @@ RULES: tuple[Rule, ...] = (
         source="https://lws.sigs.k8s.io/docs/examples/topology/",
         fix="Remove the annotation; bind replicas to racks by a node selector.",
         check=_exclusive,
-    ),
-    Rule(
-        id="K006",
-        severity="error",
-        title="A rack has one ComputeDomain, which takes any number of nodes, and engines claim it",
-        reason="A second domain in a rack, or none, leaves the ranks without NVLink memory.",
-        source="grove#215, dra#892",
-        fix="Keep one ComputeDomain with numNodes 0 per rack, and claim its template in the pod "
-        "and in the engine's container.",
-        check=_domains,
     ),
     Rule(
         id="K008",

@@ -12,7 +12,7 @@ from infra.lint.scene import Scene
 from infra.lint.selectors import Rank, ranks, selects
 
 
-class _Region:
+class RegionPods:
     """The pods of each region, once for all objects that select among them."""
 
     def __init__(self, scene: Scene) -> None:
@@ -38,7 +38,7 @@ def _port_key(template: PodTemplate) -> str:
 
 
 def _selectors(scene: Scene) -> Iterator[Spot]:
-    region = _Region(scene)
+    region = RegionPods(scene)
     for manifest in scene.of("Service", "PodDisruptionBudget"):
         near = region.ranks(manifest.region)
         selector = manifest.at("spec", "selector")
@@ -49,12 +49,12 @@ def _selectors(scene: Scene) -> Iterator[Spot]:
 
 
 def _ports(scene: Scene) -> Iterator[Spot]:
-    region = _Region(scene)
+    region = RegionPods(scene)
     for manifest in scene.of("Service"):
         selector = manifest.at("spec", "selector")
         near = region.ranks(manifest.region)
         chosen = [rank.template for rank in near if selects(selector, rank.labels)]
-        names = {name for template in chosen for name in _port_names(template)}
+        names = {name for template in chosen for name in port_names(template)}
         for index, port in enumerate(sequence(manifest.at("spec", "ports"))):
             wanted = port.get("targetPort") if isinstance(port, dict) else None
             if chosen and isinstance(wanted, str) and not wanted.isdigit() and wanted not in names:
@@ -62,7 +62,8 @@ def _ports(scene: Scene) -> Iterator[Spot]:
                 yield Spot(manifest, path, f"no selected pod has a port named {wanted}")
 
 
-def _port_names(template: PodTemplate) -> Iterator[str]:
+def port_names(template: PodTemplate) -> Iterator[str]:
+    """Yield the names of a pod's ports."""
     for container in template.all_containers():
         for port in sequence(container.data.get("ports")):
             if isinstance(port, dict) and port.get("name"):

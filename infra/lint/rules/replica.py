@@ -8,32 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from fleet.spec import REPLICA_NAME_MAX
-from fleet.units import whole_number
 from infra.lint.commands import Command
+from infra.lint.gpus import counted_gpus
 from infra.lint.manifest import RACK
-from infra.lint.pods import Container
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 
-GPU = "nvidia.com/gpu"
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-
-
-def gpus(container: Container) -> int | None:
-    """Return the GPUs that a container asks for; None where it does not count them."""
-    resources = container.data.get("resources")
-    for part in ("limits", "requests"):
-        amounts = resources.get(part) if isinstance(resources, dict) else None
-        found = amounts.get(GPU) if isinstance(amounts, dict) else None
-        if found is not None:
-            return whole_number(found)
-    return None
 
 
 def _geometry(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         for command in scene.commands_of(workload):
-            asked, wanted = gpus(command.container), _ranks(command)
+            asked, wanted = counted_gpus(command.container), _ranks(command)
             if asked is None or wanted is None:
                 continue
             path = (*command.container.path, "resources")

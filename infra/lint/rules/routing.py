@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from fleet.units import whole_number
 from infra.lint.commands import Command
@@ -13,6 +12,7 @@ from infra.lint.pods import Workload
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
 from infra.lint.selectors import ranks, selects
+from infra.lint.sides import Side, sides
 
 _BACKEND = "nvidia.com/dynamo-discovery-backend"
 _ENABLED = "nvidia.com/dynamo-discovery-enabled"
@@ -24,29 +24,12 @@ _HASH_UNITS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class _Side(NamedTuple):
-    """The frontends and the Dynamo workers of one region."""
-
-    frontends: list[tuple[Workload, Command]]
-    workers: list[tuple[Workload, Command]]
-
-
-def _sides(scene: Scene) -> Mapping[str, _Side]:
-    found: dict[str, _Side] = {}
-    for workload in scene.workloads:
-        for command in scene.commands_of(workload):
-            if not command.program.startswith("dynamo."):
-                continue
-            side = found.setdefault(workload.manifest.region, _Side([], []))
-            part = side.workers if command.is_engine else side.frontends
-            part.append((workload, command))
-    return found
-
-
 def _namespace(workload: Workload, command: Command) -> str | None:
     """Return the Dynamo namespace; None where only the cluster knows it."""
-    env = command.container.env
+    env = command.env
     graph = workload.manifest.kind == "DynamoGraphDeployment"
+    if command.has("--namespace"):  # stronger than any variable
+        return command.given.text("--namespace")
     stated = env.get("DYN_NAMESPACE_PREFIX") or env.get("DYN_NAMESPACE")
     if stated is None and graph:
         return f"the graph {workload.manifest.name}"
@@ -58,7 +41,7 @@ def _namespace(workload: Workload, command: Command) -> str | None:
 
 
 def _namespaces(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         if not side.frontends:
             continue
         first: str | None = None
@@ -68,10 +51,29 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
             if found is not None and found != first:
                 what = f"this engine is in {found}, others of the region are in {first}"
                 yield Spot(workload.manifest, command.container.path, what)
+        yield from _looking_elsewhere(side)
+
+
+def _looking_elsewhere(side: Side) -> Iterator[Spot]:
+    """Find frontends that name a namespace in which no engine is; graphs have prefixes."""
+    if any(workload.manifest.kind == "DynamoGraphDeployment" for workload, _ in side.workers):
+        return
+    engines = {_namespace(*item) for item in side.workers}
+    for workload, command in side.frontends:
+        named = command.given.text("--namespace") or command.env.get("DYN_NAMESPACE")
+        known = engines and None not in engines and named and "$" not in named
+        if known and named not in engines and not _looks_by_prefix(command):
+            what = f"this frontend looks in {named}, the engines are in "
+            what += ", ".join(sorted(map(str, engines)))
+            yield Spot(workload.manifest, command.container.path, what)
+
+
+def _looks_by_prefix(command: Command) -> bool:
+    return command.has("--namespace-prefix") or "DYN_NAMESPACE_PREFIX" in command.env
 
 
 def _backends(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         kinds = {_discovery(*item) for item in side.frontends}
         for workload, command in side.workers:
             found = _discovery(workload, command)
@@ -86,7 +88,9 @@ def _discovery(workload: Workload, command: Command) -> str:
     if graph:
         stated = workload.manifest.annotations.get("nvidia.com/dynamo-discovery-backend")
         default = stated or default
-    return command.container.env.get("DYN_DISCOVERY_BACKEND") or default
+    if command.has("--discovery-backend"):
+        return command.given.text("--discovery-backend") or default
+    return command.env.get("DYN_DISCOVERY_BACKEND") or default
 
 
 def _discovery_service(scene: Scene) -> Iterator[Spot]:
@@ -94,7 +98,7 @@ def _discovery_service(scene: Scene) -> Iterator[Spot]:
     for item in scene.of("Service"):
         if item.labels.get(_BACKEND) == "kubernetes" and item.labels.get(_ENABLED) == "true":
             services.setdefault(item.region, []).append(item)
-    for region, side in _sides(scene).items():
+    for region, side in sides(scene).items():
         for workload, command in side.workers:
             if workload.manifest.kind == "DynamoGraphDeployment":  # the operator makes its own
                 continue
@@ -112,7 +116,7 @@ def _discovery_service(scene: Scene) -> Iterator[Spot]:
 
 
 def _block_sizes(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         for workload, frontend in side.frontends:
             found = frontend.find("--kv-cache-block-size")
             block = whole_number(found.text) if found else None
@@ -138,7 +142,7 @@ def _router_mode(command: Command) -> str:
 
 
 def _no_events(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         if not any(_router_mode(command) == "kv" for _, command in side.frontends):
             continue
         if any(command.has("--no-router-kv-events") for _, command in side.frontends):
@@ -159,7 +163,7 @@ def _publishes(command: Command) -> bool:
 
 
 def _events_unread(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         for workload, command in side.frontends:
             found = command.find("--router-kv-events")
             if found and _router_mode(command) != "kv":
@@ -168,7 +172,7 @@ def _events_unread(scene: Scene) -> Iterator[Spot]:
 
 
 def _no_affinity(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         copies = max(_copies(side.workers).values(), default=0)
         for workload, command in side.frontends:
             if copies > 1 and not command.has(*_AFFINITY) and _router_mode(command) != "kv":
@@ -189,7 +193,7 @@ def _copies(workers: list[tuple[Workload, Command]]) -> Counter[str]:
 
 
 def _half_disaggregated(scene: Scene) -> Iterator[Spot]:
-    for side in _sides(scene).values():
+    for side in sides(scene).values():
         roles: dict[str, tuple[Workload, Command]] = {}
         for workload, command in side.workers:
             mode = command.value("--disaggregation-mode")
@@ -205,7 +209,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="X001",
         severity="error",
-        title="All engines of a region are in one Dynamo namespace",
+        title="All engines of a region are in one Dynamo namespace, in which its frontends look",
         reason="A frontend draws one of several at random for each request, and routing by cache "
         "and session affinity only work inside the one drawn.",
         source="dynamo#10883",

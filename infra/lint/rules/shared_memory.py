@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from infra.lint.concern import concerns
 from infra.lint.pods import PodTemplate, Workload, named, sequence
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
@@ -28,6 +29,8 @@ def quantity_bytes(text: object) -> float | None:
 def _too_small(scene: Scene) -> Iterator[Spot]:
     for workload in scene.engines:
         if not any(command.engine for command in scene.commands_of(workload)):
+            continue
+        if not concerns(scene, workload):
             continue
         if workload.component_type is not None:
             yield from _of_component(workload)

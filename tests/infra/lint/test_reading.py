@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -134,8 +135,7 @@ def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
         ("a: \0", "f.yaml:1: the file holds a NUL byte."),
         ("just words\n", "f.yaml:1: this document is no mapping."),
         ("- a\n", "f.yaml:1: this document is no mapping."),
-        ("apiVersion: v1\nkind: List\n", "f.yaml:1: the list is empty."),
-        ("apiVersion: v1\nkind: List\nitems: []\n", "f.yaml:1: the list is empty."),
+        ("apiVersion: v1\nkind: List\nitems: 5\n", "f.yaml:3: the items of this List are no"),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "f.yaml:3: the items of this List are no"),
         ("replicas: 1\n", "f.yaml:1: this document has no apiVersion and no kind,"),
         ("apiVersion: v1\nkind: 5\n", "f.yaml:1: this document has no kind,"),
@@ -148,12 +148,33 @@ def test_a_chain_of_aliases_is_as_deep_as_what_it_stands_for() -> None:
         ("[a]: b\n", "f.yaml:1: a key is not plain text."),
         ("a: {{ .Values.x }}\n", "f.yaml:1: this looks like a Helm template."),
         ("a: 1\n{{- if .x }}\nb: 1\n{{- end }}\n", "f.yaml:2: this looks like a Helm template."),
-        ("# {{\na: 'x-{{ .Release.Name }}'\n", "f.yaml:2: this looks like a Helm template."),
+        ("# {{\na: x-{{ .Release.Name }}\n", "f.yaml:2: this looks like a Helm template."),
     ],
 )
 def test_what_is_no_manifest_gets_one_line(content: str | bytes, said: str) -> None:
     """With its place, and with what to do."""
     assert refusal(content).startswith(said)
+
+
+def test_an_empty_list_is_nothing_to_judge() -> None:
+    """`kubectl get -o yaml` prints one where nothing is."""
+    assert parsed("apiVersion: v1\nkind: List\nitems: []\n") == []
+    assert parsed("apiVersion: v1\nkind: List\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x: "{{ template }}"',
+        "x: '{{ .Values.x }} {{- if y }}'",
+        'receivers: [{text: "{{ template \\"slack.text\\" . }}"}]',
+        "x: |\n  {{- if .Values.x }}\n  a\n  {{- end }}\n",
+    ],
+)
+def test_a_quoted_template_is_text(text: str) -> None:
+    """Alertmanager's templates have the words of Helm's."""
+    (found,) = parsed(f"apiVersion: v1\nkind: X\n{text}\n")
+    assert "{{" in str(found.data)
 
 
 def test_braces_inside_a_text_are_no_helm_template() -> None:
@@ -169,7 +190,7 @@ def test_a_folder_gives_its_manifests_in_order(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text('{"apiVersion": "v1", "kind": "X"}')
-    found = read_manifests([tmp_path, tmp_path / "a.json"])
+    found = read_manifests([tmp_path, tmp_path / "a.json"]).manifests
     assert [item.file for item in found] == [
         str(tmp_path / name) for name in ("a.json", "b/1.yaml", "b/2.yml")
     ]
@@ -186,7 +207,7 @@ def test_all_bad_files_are_named_at_once(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(POD)
     (tmp_path / "bad.yaml").write_text("a: b: c\n")
     (tmp_path / "empty.yaml").touch()
-    lines = refused(tmp_path, tmp_path / "none.yaml")
+    lines = refused(tmp_path, tmp_path / "empty.yaml", tmp_path / "none.yaml")
     assert [line.split(": ")[0].removeprefix(f"{tmp_path}/") for line in lines] == [
         "bad.yaml:1",
         "empty.yaml:1",
@@ -234,17 +255,65 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "secret.yaml").write_text(POD)
     (folder / "link.yaml").symlink_to(tmp_path / "secret.yaml")
-    (folder / "loop.yaml").symlink_to(folder / "loop.yaml")
-    leaves, loops = refused(folder)
-    assert "is a link that leaves the folder" in leaves
-    assert "cannot be read" in loops
+    (folder / "pod.yaml").write_text(POD)
+    (pod,), (leaves,) = read_manifests([folder])
+    assert pod.file == str(folder / "pod.yaml")
+    assert "a link that leaves the folder, skipped" in str(leaves)
+
+
+def test_what_is_no_file_hides_nothing_of_a_folder(tmp_path: Path) -> None:
+    """A dead link or a pipe of some editor; a pipe would be waited for."""
+    (tmp_path / "dead.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "pod.yaml").write_text(POD)
+    (pod,), notices = read_manifests([tmp_path])
+    assert (pod.kind, len(notices)) == ("Pod", 3)
+    assert all("skipped" in str(notice) for notice in notices)
+
+
+OTHERS = {
+    "values.yaml": "replicas: 1\n",
+    "Chart.yaml": "apiVersion: v2\nname: x\n",
+    "kustomization.yaml": "resources: [a.yaml]\n",
+    "ci.yml": "- run: make\n",
+    "empty.yaml": "",
+    "fleet.yaml": "apiVersion: k3fleet/v1\nname: x\n",
+    "package.json": '{"name": "x"}',
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_files_of_a_folder_are_skipped_and_refused_by_name(tmp_path: Path, name: str) -> None:
+    """A repository holds more than manifests; who names a file means it."""
+    other = tmp_path / name
+    other.write_text(OTHERS[name])
+    (tmp_path / "pod.yaml").write_text(POD)
+    manifests, (notice,) = read_manifests([tmp_path])
+    assert [item.kind for item in manifests] == ["Pod"]
+    assert str(notice).startswith(f"{other}: no manifest, skipped")
+    assert len(refused(tmp_path, other)) == 1
+
+
+def test_an_object_that_lost_its_kind_is_refused_in_a_folder_too(tmp_path: Path) -> None:
+    """It was meant to be applied."""
+    (tmp_path / "pod.yaml").write_text(POD.replace("kind: Pod\n", ""))
+    (line,) = refused(tmp_path)
+    assert "this document has no kind" in line
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    """A wrong path must not look clean."""
+    (tmp_path / "values.yaml").write_text("replicas: 1\n")
+    (line,) = refused(tmp_path)
+    assert "none of its files is a manifest (1 skipped)" in line
 
 
 def test_json_is_read_with_lines(tmp_path: Path) -> None:
     """Tabs are fine in JSON."""
     path = tmp_path / "a.json"
     path.write_text('{\n\t"apiVersion": "v1",\n\t"kind": "X",\n\t"spec": {"a": true}\n}\n')
-    (found,) = read_manifests([path])
+    ((found,), _) = read_manifests([path])
     assert (found.at("spec", "a"), found.line(("spec", "a"))) == (True, 4)
 
 
@@ -254,8 +323,24 @@ def test_json_may_write_a_character_as_a_pair(tmp_path: Path) -> None:
     names = {"a": "\U0001f600", "b": "\\ud83d\\ude00"}
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "X", "data": names}))
     assert "\\ud83d" in path.read_text()
-    (found,) = read_manifests([path])
+    ((found,), _) = read_manifests([path])
     assert found.data["data"] == names
+
+
+def test_json_that_is_no_yaml_is_read_in_any_file() -> None:
+    """A key of 2,000 characters, half a pair, a colon on its own line; twice is still twice."""
+    long = "k" * 2000
+    text = '{"apiVersion": "v1",\n "kind"\n : "X", "n": [-1.5e3, true],\n "a": "\\/ \\ud83d"'
+    text += f',\n "{long}": 1,\n "{long}": 2}}'
+    (found,) = parsed(text)
+    assert (found.data["n"], found.data["a"], found.data[long]) == ([-1500.0, True], "/ \ufffd", 2)
+    assert (found.duplicates, found.line(("n", 1))) == ((((long,), 6),), 3)
+
+
+def test_json_nests_no_deeper_than_yaml() -> None:
+    """Else whoever walks the data runs out of stack."""
+    text = '{"apiVersion": "v1", "kind": "X", "a":\n' + "[" * 5000 + "]" * 5000 + "}"
+    assert refusal(text).startswith("f.yaml:2: the YAML nests deeper than 100 levels")
 
 
 def test_a_stream_may_be_empty() -> None:
