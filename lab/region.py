@@ -122,8 +122,7 @@ class LabRegion:
 
     def start_agent(self, settings: AgentSettings) -> None:
         """Start the node agent with its settings file."""
-        path = settings.folder / "agent.json"
-        path.write_text(settings.model_dump_json(indent=1))
+        path = settings.write()
         self.plane.launcher.start(
             f"{self.name}-agent",
             [settings.python, "-P", "-m", "lab.agent", path],

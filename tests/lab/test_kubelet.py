@@ -69,6 +69,7 @@ class Node:
             model_dir=folder,
             model_name="kimi",
             speed_table=folder / "speed.npz",
+            token_scale=16,
             engines={"r1": {"aggregated": SHAPE}},
             roles={"r": "aggregated"},
             house_engines=frozenset({"own"}),

@@ -1,0 +1,135 @@
+"""A rollout in the lab: real Pulumi, real router, real requests, and a driver that dies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_runs import Here
+from rollout_lab import Lab, wait_for_phase
+
+from fleet.load import load_fleet, load_release
+from fleet.release import release_id
+
+pytestmark = pytest.mark.lab
+
+FLEET = """\
+apiVersion: k3fleet/v1
+name: roll
+release: ./old.yaml
+frontends: {replicas: 1}
+regions:
+  - name: east
+    racks: [{id: e01, healthy_nodes: 4}]
+  - name: west
+    racks: [{id: w01, healthy_nodes: 4}]
+"""
+STRATEGY = """\
+apiVersion: k3fleet/v1
+waves:
+  - {scope: canary, soak: 2s, gates: {min_requests: 5}}
+  - {scope: rest, soak: 1s, gates: {min_requests: 5}}
+at_once: {per_rack: 1, per_region: 1, regions: 2}
+floor: {rack: 0.5, region: 0.5}
+deadlines: {ready: 45s, registered: 30s, gates: 60s}
+reruns: 0
+"""
+# The mocker starts with it, says that it is Ready, registers, and never answers.
+TOO_MANY = 2**63 - 1
+RELEASES = {
+    "old": {"drain_s": "30s"},
+    "batch": {"drain_s": "30s", "max_num_seqs": 48},
+    "third": {"drain_s": "30s", "max_num_seqs": 40},
+    "cards": {"drain_s": "30s", "max_num_seqs": TOO_MANY},
+}
+
+
+@pytest.fixture(scope="module")
+def lab(shared: Here) -> Iterator[Lab]:
+    """Bring up two regions of two replicas."""
+    for name, fields in RELEASES.items():
+        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
+        (shared.folder / f"{name}.yaml").write_text(text)
+    (shared.folder / "strategy.yaml").write_text(STRATEGY)
+    fleet = shared.folder / "fleet.yaml"
+    fleet.write_text(FLEET)
+    ended = shared.run("lab", "up", str(fleet), "-o", "json")
+    assert ended.code == 0, ended.err
+    yield Lab(json.loads(ended.out), load_fleet(fleet).model.repo)
+    assert shared.run("lab", "down", str(fleet)).code == 0
+
+
+def identity(here: Here, name: str) -> str:
+    return release_id(load_release(f"./{name}.yaml", beside=here.folder / "fleet.yaml"))
+
+
+def start_words(name: str, *more: str) -> list[str]:
+    return [
+        *("rollout", "start", "fleet.yaml", f"./{name}.yaml"),
+        *("--strategy", "strategy.yaml", "--yes", *more),
+    ]
+
+
+def records(here: Here) -> Path:
+    return here.work_dir / "lab" / "rollouts"
+
+
+def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab: Lab) -> None:
+    """Under requests: the floor holds at the API server, and no pod is made anew in between."""
+    before = lab.leaders()
+    with lab.watched() as seen:
+        ended = shared.run(*start_words("batch"))
+    assert ended.code == 0, ended.err
+    assert "done" in ended.out
+    assert set(lab.releases().values()) == {identity(shared, "batch")}
+    assert {name: len(uids) for name, uids in seen.pods.items()} == dict.fromkeys(before, 2)
+    assert seen.fewest == {"east": 1, "west": 1}
+    assert seen.answers > 20
+    assert seen.faults == []
+
+
+def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
+    """At four places, in the middle of an update among them; nothing is done twice."""
+    with lab.watched() as seen:
+        words, length = start_words("third", "--region", "east"), 0
+        for phase in ("drain", "apply", "ready", "smoke"):
+            driver = shared.start(*words)
+            length = wait_for_phase(records(shared), phase, length)
+            if phase == "ready":
+                busy = shared.run("rollout", "resume", "fleet.yaml")
+                assert (busy.code, "driven by pid" in busy.err) == (9, True), busy.err
+            driver.kill()
+            shared.end(driver)
+            words = ["rollout", "resume", "fleet.yaml"]
+        second = shared.run(*start_words("batch"))
+        assert second.code == 3
+        assert "Finish it first" in second.err
+        ended = shared.run(*words)
+    assert ended.code == 0, ended.err
+    releases = lab.releases()
+    assert {releases["e01-0"], releases["e01-1"]} == {identity(shared, "third")}
+    assert {releases["w01-0"], releases["w01-1"]} == {identity(shared, "batch")}
+    counts = {name: len(uids) for name, uids in seen.pods.items()}
+    assert counts == {"e01-0": 2, "e01-1": 2, "w01-0": 1, "w01-1": 1}
+    assert seen.fewest["east"] == 1
+    assert seen.faults == []
+
+
+def test_a_release_that_never_answers_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
+    """Ready and registered, but silent: seen at its canary, which is out of routing at once."""
+    before = lab.releases()
+    ended = shared.run(*start_words("cards", "--region", "west"))
+    assert ended.code == 1, ended.err
+    assert "w01-0 does not answer at frontend" in ended.out
+    told = json.loads(shared.run("rollout", "status", "fleet.yaml", "-o", "json").out)
+    assert (told["status"], told["phase"], told["step"]) == ("held", "smoke", ["w01-0"])
+    canary = next(row for row in told["replicas"] if row["replica"] == "w01-0")
+    assert canary["assigned"] == canary["live"] == identity(shared, "cards")
+    assert canary["state"] == "out of routing"
+    assert "k3fleet rollback" in told["ways_on"]
+    back = shared.run("rollback", "fleet.yaml", "--yes")
+    assert back.code == 0, back.err
+    assert lab.releases() == before
