@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -34,7 +35,6 @@ from lab.drive import (
 )
 from lab.rollout import LabRollouts, require_over
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
 YES = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
 # What a person types for what the record says.
@@ -161,7 +161,8 @@ def rollback(fleet_file: Path, scope: Scope, yes: bool, work_dir: Path | None) -
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
     click.echo(f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas")
     _confirm(yes=yes, what="Roll back?")
-    came = turn_back(rollouts, journal, scope, _progress())
+    with _resumable(rollouts):
+        came = turn_back(rollouts, journal, scope, _progress())
     if came is None:
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return EXIT_GO
@@ -205,7 +206,7 @@ def _status_json(journal: Journal, state: State) -> dict[str, object]:
         "way": "back" if state.back else "forwards",
         "step": None if step is None else [place.replica for place in step.places],
         "phase": None if step is None else state.phase,
-        "since_s": journal.read()[-1].at_s,
+        "last_entry_at_s": journal.read()[-1].at_s,
         "steps_left": len(state.queue),
         "why": state.why,
         "ways_on": [TYPED[way] for way in _ways(state)],
@@ -251,8 +252,15 @@ def _confirm(*, yes: bool, what: str) -> None:
 
 
 def _drive(rollouts: LabRollouts, journal: Journal) -> Wait | Over:
-    try:
+    with _resumable(rollouts):
         return drive_on(rollouts, journal, _progress())
+
+
+@contextmanager
+def _resumable(rollouts: LabRollouts) -> Iterator[None]:
+    """Say after a signal how to go on."""
+    try:
+        yield
     except KeyboardInterrupt:
         click.echo(
             f"\nstopped; nothing is lost: k3fleet rollout resume {rollouts.fleet.path}", err=True

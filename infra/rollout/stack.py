@@ -66,10 +66,6 @@ class Stack:
     fleet: Fleet
     sources: Mapping[str, str]  # release id -> preset or file, of the rollout
 
-    def assigned(self) -> Mapping[str, str]:
-        """Say which release the replicas are to run that do not run the fleet file's."""
-        return dict(self._settings().options.assignment)
-
     def assign(self, replicas: Mapping[str, str]) -> None:
         """Write down what replicas are to run; the serial grows only when something changes."""
         settings = self._settings()
@@ -77,13 +73,10 @@ class Stack:
         after = {**before, **replicas}
         if after == before:
             return
-        names = [*settings.releases]
+        known = {self._id_of(name): name for name in settings.releases}
         wanted = set(after.values()) - {self.fleet.release_id}
-        names += [
-            source
-            for id_, source in self.sources.items()
-            if id_ in wanted and id_ not in settings.options.releases
-        ]
+        # What no replica runs any more is left out: its file may go.
+        names = [name for id_, name in {**self.sources, **known}.items() if id_ in wanted]
         options = replace(
             settings.options, assignment=after, serial=settings.options.serial + 1, releases={}
         )
@@ -117,6 +110,9 @@ class Stack:
         if identity == self.fleet.release_id:
             return self.fleet.release
         return release_of(identity, self.sources, self.fleet.path)
+
+    def _id_of(self, name: str) -> str:
+        return release_id(load_release(name, beside=self.fleet.path))
 
     def _settings(self) -> Settings:
         return from_config(FileConfig.read(self.runner.config_file))

@@ -113,12 +113,11 @@ class Lab:
                 seen.answers += 1
 
 
-def wait_for_phase(folder: Path, phase: str, after: int) -> int:
-    """Wait until a phase has begun behind an entry of the latest record; give its length."""
+def wait_for_phase(record: Path, phase: str, after: int) -> int:
+    """Wait until a phase has begun behind an entry of a record; give the record's length."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        records = sorted(folder.glob("*.jsonl"))
-        entries = Journal(records[-1]).read() if records else []
+        entries = Journal(record).read()
         if any(isinstance(e, Began) and e.phase == phase for e in entries[after:]):
             return len(entries)
         time.sleep(0.02)

@@ -76,6 +76,7 @@ def test_the_way_back_has_a_higher_serial_too(stack: Stack) -> None:
     stack.assign({"use1-r01-1": new_id(stack)})
     stack.assign({"use1-r01-1": stack.fleet.release_id})
     assert written(stack).options.serial == 2
+    assert written(stack).releases == ()
     assert stack.rendered("use1-r01-1")["metadata"]["labels"]["k3fleet.io/release"] == (
         stack.fleet.release_id
     )
