@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli import rollout_drive
+from cli import rollout_drive, rollout_status
 from cli.output import output_option, print_json
 from cli.rollout_plan import HERE, named_release, print_plan
 from fleet.load import load_fleet, load_release
@@ -66,7 +66,7 @@ def plan(
 
 for command in (
     rollout_drive.start,
-    rollout_drive.status,
+    rollout_status.status,
     rollout_drive.pause,
     rollout_drive.resume,
     rollout_drive.abort,

@@ -11,15 +11,14 @@ from typing import Any
 import click
 
 from cli.options import work_dir_option
-from cli.output import output_option, print_facts, print_json, print_table
 from cli.progress import TerminalProgress
 from cli.rollout_plan import HERE, named_release, print_plan
-from cli.wiring import surroundings
+from cli.rollout_status import FLEET_FILE, TYPED, lab_rollouts
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.rollout.begin import plan_from, recorded, require_possible
-from fleet.rollout.record import PHASES, Began, Command, Ended, Scope
-from fleet.rollout.state import OVER, WAYS_ON, Do, Over, State, Wait, read_state
+from fleet.rollout.record import Began, Command, Ended, Scope
+from fleet.rollout.state import OVER, Do, Over, Wait, read_state
 from fleet.rollout.strategy import load_strategy
 from infra.rollout.journal import Journal
 from lab.drive import (
@@ -27,7 +26,6 @@ from lab.drive import (
     drive_on,
     holder,
     now_s,
-    replica_states,
     require_latest,
     state_of,
     turn_back,
@@ -35,15 +33,7 @@ from lab.drive import (
 )
 from lab.rollout import LabRollouts, require_over
 
-FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
 YES = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
-# What a person types for what the record says.
-TYPED: dict[Command, str] = {
-    "resume": "k3fleet rollout resume",
-    "abort": "k3fleet rollout abort",
-    "roll-back": "k3fleet rollback",
-    "pause": "k3fleet rollout pause",
-}
 
 
 @click.command()
@@ -73,7 +63,7 @@ def start(
     Example:
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml
     """
-    rollouts = _rollouts(fleet_file, options["work_dir"])
+    rollouts = lab_rollouts(fleet_file, options["work_dir"])
     require_over(rollouts.latest())
     load_release(release, beside=HERE)  # its own faults first, as it was typed
     source = named_release(release)
@@ -102,7 +92,7 @@ def resume(fleet_file: Path, work_dir: Path | None) -> int:
     Example:
         k3fleet rollout resume fleets/demo.yaml
     """
-    rollouts = _rollouts(fleet_file, work_dir)
+    rollouts = lab_rollouts(fleet_file, work_dir)
     journal = require_latest(rollouts)
     state = state_of(journal)
     if state.status in OVER:
@@ -155,7 +145,7 @@ def rollback(fleet_file: Path, scope: Scope, yes: bool, work_dir: Path | None) -
     Example:
         k3fleet rollback fleets/demo.yaml --scope rack
     """
-    rollouts = _rollouts(fleet_file, work_dir)
+    rollouts = lab_rollouts(fleet_file, work_dir)
     journal = require_latest(rollouts)
     state = state_of(journal)
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
@@ -167,79 +157,6 @@ def rollback(fleet_file: Path, scope: Scope, yes: bool, work_dir: Path | None) -
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return EXIT_GO
     return _told(journal, came, good="rolled-back")
-
-
-@click.command()
-@FLEET_FILE
-@work_dir_option
-@output_option
-def status(fleet_file: Path, work_dir: Path | None, output: str) -> None:
-    """Show where the latest rollout is, and what each replica runs. Changes nothing.
-
-    \b
-    Example:
-        k3fleet rollout status fleets/demo.yaml
-    """
-    rollouts = _rollouts(fleet_file, work_dir)
-    journal = require_latest(rollouts)
-    state = state_of(journal)
-    live = replica_states(rollouts)
-    assigned = {**rollouts.running().assigned, **state.assigned}
-    rows = [(name, release, *live.get(name, ("-", "no pod"))) for name, release in assigned.items()]
-    if output == "json":
-        keys = ("replica", "assigned", "live", "state")
-        found = [dict(zip(keys, row, strict=True)) for row in rows]
-        print_json({**_status_json(journal, state), "replicas": found})
-        return
-    print_table(("replica", "assigned", "live", "state"), rows)
-    print_facts(_status_facts(journal, state))
-
-
-def _status_json(journal: Journal, state: State) -> dict[str, object]:
-    step = state.queue[0] if state.queue else None
-    return {
-        "record": str(journal.path),
-        "old": state.started.old,
-        "new": state.started.new,
-        "status": state.status,
-        "pausing": state.pausing,
-        "way": "back" if state.back else "forwards",
-        "step": None if step is None else [place.replica for place in step.places],
-        "phase": None if step is None else state.phase,
-        "last_entry_at_s": journal.read()[-1].at_s,
-        "steps_left": len(state.queue),
-        "why": state.why,
-        "ways_on": [TYPED[way] for way in _ways(state)],
-    }
-
-
-def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
-    told = _status_json(journal, state)
-    since_s = now_s() - journal.read()[-1].at_s
-    facts = [
-        ("rollout", f"{told['old']} -> {told['new']}, {told['way']}: {told['status']}"),
-        ("record", str(told["record"])),
-    ]
-    if state.queue:
-        replicas = ", ".join(place.replica for place in state.queue[0].places)
-        number = f"{PHASES.index(state.phase) + 1} of {len(PHASES)}"
-        phase = f"{state.phase} ({number}), last entry {since_s:.0f} s ago"
-        facts.append(("step", f"{replicas}; {len(state.queue) - 1} steps after it"))
-        facts.append(("phase", phase))
-    if state.why:
-        facts.append(("why", state.why))
-    if ways := _ways(state):
-        facts.append(("ways on", "; ".join(TYPED[way] for way in ways)))
-    return facts
-
-
-def _ways(state: State) -> tuple[Command, ...]:
-    return WAYS_ON if state.status in ("held", "paused") else ()
-
-
-def _rollouts(fleet_file: Path, work_dir: Path | None) -> LabRollouts:
-    fleet = load_fleet(fleet_file)
-    return LabRollouts.of(fleet, surroundings(fleet, work_dir))
 
 
 def _confirm(*, yes: bool, what: str) -> None:
@@ -299,7 +216,7 @@ def _told(journal: Journal, came: Wait | Over, *, good: str) -> int:
 
 
 def _ask(fleet_file: Path, work_dir: Path | None, command: Command) -> None:
-    journal = require_latest(_rollouts(fleet_file, work_dir))
+    journal = require_latest(lab_rollouts(fleet_file, work_dir))
     if ask(journal, command):
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return

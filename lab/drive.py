@@ -1,4 +1,4 @@
-"""Drive the rollout of a lab, and take it apart from who asks: one driver, many who ask."""
+"""Drive the rollout of a lab, or ask its driver: one process drives, many may ask."""
 
 from __future__ import annotations
 

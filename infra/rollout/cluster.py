@@ -97,9 +97,8 @@ class Cluster:
         found = {}
         for item in items:
             data = item["spec"]["data"]
-            for endpoint in data.get("endpoints", {}).values():
-                if endpoint["endpoint"] == SERVING_ENDPOINT and data.get("model_cards"):
-                    found[str(item["metadata"]["name"])] = str(endpoint["instance_id"])
+            for worker in worker_ids(data) if data.get("model_cards") else ():
+                found[str(item["metadata"]["name"])] = worker
         return found
 
     def workload(self, replica: str) -> dict[str, Any]:
@@ -131,6 +130,16 @@ class Cluster:
                 f"{self.region}: its API server did not do what was asked: {error}. "
                 "See that it answers, then `k3fleet rollout resume`."
             ) from error
+
+
+def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
+    """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
+    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
+    return frozenset(
+        str(endpoint["instance_id"])
+        for endpoint in endpoints.values()
+        if endpoint["endpoint"] == SERVING_ENDPOINT
+    )
 
 
 def engine_pod(raw: Mapping[str, Any]) -> EnginePod:

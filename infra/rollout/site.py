@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from fleet.errors import ApplyError
 from fleet.release import Release
@@ -52,10 +53,10 @@ class RegionsSite:
     waiter: Callable[[Callable[[], bool]], Waiter]
     # Told before a release is first applied: a lab has to know what it mocks.
     announce: Callable[[Release], None] = lambda _release: None
-    _phases: Mapping[Phase, Callable[[_Part], Result]] = field(init=False)
 
-    def __post_init__(self) -> None:
-        phases: Mapping[Phase, Callable[[_Part], Result]] = {
+    @cached_property
+    def _phases(self) -> Mapping[Phase, Callable[[_Part], Result]]:
+        return {
             "preflight": self._preflight,
             "drain": self._drain,
             "assign": self._assign,
@@ -68,7 +69,6 @@ class RegionsSite:
             "gates": self._gates,
             "soak": self._soak,
         }
-        object.__setattr__(self, "_phases", phases)
 
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
         """Do one phase in each region of the step; the first that is not well is the answer."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from cli_runs import Here
-from rollout_lab import Lab, wait_for_phase
+from rollout_lab import Lab, phase_s, wait_for_phase
 
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
@@ -38,6 +39,7 @@ floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
+STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
 # The mocker starts with it, says that it is Ready, registers, and never answers.
 TOO_MANY = 2**63 - 1
 RELEASES = {
@@ -45,6 +47,7 @@ RELEASES = {
     "batch": {"drain_s": "30s", "max_num_seqs": 48},
     "third": {"drain_s": "30s", "max_num_seqs": 40},
     "cards": {"drain_s": "30s", "max_num_seqs": TOO_MANY},
+    "apart": {"drain_s": "30s", "kv_dtype": "bfloat16"},
 }
 
 
@@ -78,12 +81,39 @@ def record(here: Here, number: int) -> Path:
     return here.work_dir / "lab" / "rollouts" / f"{number:04}.jsonl"
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (start_words("apart"), "kv_dtype must not differ"),
+        (start_words("batch")[:-1], "Give --yes"),
+        (["rollout", "resume", "fleet.yaml"], "no rollout was started"),
+        (["rollback", "fleet.yaml", "--yes"], "no rollout was started"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_first(
+    shared: Here, lab: Lab, words: list[str], why: str
+) -> None:
+    """Before there is a record, and before anything is touched."""
+    before = lab.leaders()
+    ended = shared.run(*words)
+    assert (ended.code, why in ended.err) == (3, True), ended.err
+    assert not record(shared, 1).exists()
+    assert lab.leaders() == before
+
+
 def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab: Lab) -> None:
     """Under requests: the floor holds at the API server, and no pod is made anew in between."""
     before = lab.leaders()
+    heard: list[str] = []
+    story = threading.Thread(target=lab.stream, args=("e01-0", STORY_TOKENS, heard))
+    story.start()
     with lab.watched() as seen:
         ended = shared.run(*start_words("batch"))
+    story.join(timeout=60)
     assert ended.code == 0, ended.err
+    assert heard[-1] == "data: [DONE]"
+    assert len(heard) >= STORY_TOKENS
+    assert phase_s(record(shared, 1), "drain") > 2
     assert "done" in ended.out
     assert set(lab.releases().values()) == {identity(shared, "batch")}
     assert {name: len(uids) for name, uids in seen.pods.items()} == dict.fromkeys(before, 2)

@@ -69,6 +69,21 @@ class Lab:
             if pod.leader and not pod.deleting
         }
 
+    def stream(self, replica: str, tokens: int, heard: list[str]) -> None:
+        """Have a replica write a long answer, and keep how it ended."""
+        [cluster] = [c for c in self.clusters if f"{replica}-0" in c.workers()]
+        [frontend] = cluster.frontends()
+        asked = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": "a long story"}],
+            "max_tokens": tokens,
+            "stream": True,
+            "nvext": {"backend_instance_id": int(cluster.workers()[f"{replica}-0"])},
+        }
+        url = f"http://{frontend}:8000/v1/chat/completions"
+        with httpx2.stream("POST", url, json=asked, timeout=60, trust_env=False) as reply:
+            heard += [line for line in reply.iter_lines() if line.startswith("data:")]
+
     @contextmanager
     def watched(self) -> Iterator[Watched]:
         """Look at the API servers and be a client of every region while the block runs."""
@@ -111,6 +126,13 @@ class Lab:
                 seen.faults.append(repr(error))
             else:
                 seen.answers += 1
+
+
+def phase_s(record: Path, phase: str) -> float:
+    """Say how long a phase took the first time."""
+    entries = Journal(record).read()
+    began = next(e for e in entries if isinstance(e, Began) and e.phase == phase)
+    return entries[entries.index(began) + 1].at_s - began.at_s
 
 
 def wait_for_phase(record: Path, phase: str, after: int) -> int:
