@@ -9,6 +9,7 @@ from fleet.errors import LabError
 from lab.containers import Place, ProcessPlan, container_env, process_plan
 from lab.engines import mocker_argv
 from lab.house_engine import house_plan, may_join
+from lab.lws_templates import LEADER_UID
 from lab.node_context import NodeContext
 from lab.pods import REPLICA_LABEL, PodView
 from verify.smoke import http_ok, listed_models, serves
@@ -73,8 +74,14 @@ def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
     plan = ProcessPlan(argv=(*argv, "--endpoint", endpoint), env=env | _dynamo_env(pod, node))
 
     def partner_runs() -> bool:
+        """Look for the pod of this group; one of the last group may still be there."""
         partner = node.store.get(f"{pod.name}-1")
-        return partner is not None and partner.phase == "Running" and not partner.deleting
+        return (
+            partner is not None
+            and partner.annotations.get(LEADER_UID) == pod.uid
+            and partner.phase == "Running"
+            and not partner.deleting
+        )
 
     return Workload(
         plan=lambda: plan,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from cli_runs import Here
-from rollout_lab import Lab, phase_s, wait_for_phase
+from rollout_lab import PATIENCE_S, Lab, phase_s, wait_for_phase
 
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
@@ -123,26 +127,23 @@ def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab:
 
 
 def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
-    """Killed three times, in an update among them, and interrupted; nothing is done twice."""
+    """Killed four times, in two updates among them, and interrupted; nothing is done twice."""
+    ends = (
+        ("drain", dies),
+        ("apply", dies_with_pulumi),
+        ("ready", dies_while_another_asks),
+        ("smoke", is_interrupted),
+        ("apply", dies_and_leaves_pulumi),
+    )
     with lab.watched() as seen:
         words, length = start_words("third", "--region", "east"), 0
-        for phase in ("drain", "apply", "ready", "smoke"):
+        for phase, end in ends:
             driver = shared.start(*words)
             length = wait_for_phase(record(shared, 2), phase, length)
-            if phase == "smoke":
-                driver.send_signal(signal.SIGINT)
-                ended = shared.end(driver)
-                assert (ended.code, "rollout resume" in ended.err) == (130, True), ended.err
-                continue
-            if phase == "ready":
-                busy = shared.run("rollout", "resume", "fleet.yaml")
-                assert (busy.code, "driven by pid" in busy.err) == (9, True), busy.err
-            driver.kill()
-            shared.end(driver)
+            end(shared, driver)
             words = ["rollout", "resume", "fleet.yaml"]
         second = shared.run(*start_words("batch"))
-        assert second.code == 3
-        assert "Finish it first" in second.err
+        assert (second.code, "Finish it first" in second.err) == (3, True), second.err
         ended = shared.run(*words)
     assert ended.code == 0, ended.err
     releases = lab.releases()
@@ -152,6 +153,55 @@ def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None
     assert counts == {"e01-0": 2, "e01-1": 2, "w01-0": 1, "w01-1": 1}
     assert seen.fewest["east"] == 1
     assert seen.faults == []
+
+
+def dies(here: Here, driver: subprocess.Popen[str]) -> None:
+    driver.kill()
+    here.end(driver)
+
+
+def dies_with_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
+    """As when the machine loses power: the stack stays locked, its update half done."""
+    wait_for_lock(here)
+    driver.kill()
+    for process in here.processes():
+        with suppress(psutil.NoSuchProcess):
+            if process.name().startswith("pulumi"):
+                process.kill()
+    here.end(driver)
+    assert list(locks(here))
+
+
+def dies_and_leaves_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
+    """The update goes on without its driver; the next one has to wait for it."""
+    wait_for_lock(here)
+    dies(here, driver)
+
+
+def dies_while_another_asks(here: Here, driver: subprocess.Popen[str]) -> None:
+    """The second one is told who drives."""
+    busy = here.run("rollout", "resume", "fleet.yaml")
+    assert (busy.code, f"driven by pid {driver.pid}" in busy.err) == (9, True), busy.err
+    dies(here, driver)
+
+
+def is_interrupted(here: Here, driver: subprocess.Popen[str]) -> None:
+    """Ctrl-C says how to go on."""
+    driver.send_signal(signal.SIGINT)
+    ended = here.end(driver)
+    assert (ended.code, "rollout resume" in ended.err) == (130, True), ended.err
+
+
+def locks(here: Here) -> Iterator[Path]:
+    return (here.work_dir / "lab/pulumi/state/.pulumi/locks").rglob("serving-east/*.json")
+
+
+def wait_for_lock(here: Here) -> None:
+    """Wait until the update itself runs, behind its preview."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(locks(here)):
+        assert time.monotonic() < deadline, "no update has begun"
+        time.sleep(0.02)
 
 
 def test_a_release_that_never_answers_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
