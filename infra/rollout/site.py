@@ -39,6 +39,8 @@ OK = Result("ok")
 LOCKED_S = 300.0
 # A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
 OUT_OF_ROUTING_S = 60.0
+# A frontend hears of it a moment later, and may have sent a request meanwhile.
+HEARD_S = 2.0
 SMOKE_S = 60.0
 # What fails in these must not go on answering while people decide.
 IN_ROUTING: frozenset[Phase] = frozenset({"smoke", "gates", "soak"})
@@ -129,9 +131,16 @@ class RegionsSite:
         if waited.how != "held":
             return _unsure(waited)
         budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
-        waited = part.waiter.until(
-            lambda: part.region.streams(part.replicas), max(budgets, default=0.0)
-        )
+        if not budgets:
+            return OK
+        heard_s = part.waiter.clock() + HEARD_S
+
+        def busy() -> str:
+            streams = part.region.streams(part.replicas)
+            early = part.waiter.clock() < heard_s
+            return streams or ("frontends may not have heard yet" if early else "")
+
+        waited = part.waiter.until(busy, max(*budgets, HEARD_S))
         if waited.how == "stopped":
             return _unsure(waited)
         late = waited.how == "late"

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -44,13 +44,11 @@ deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
-# The mocker starts with it, says that it is Ready, registers, and never answers.
-TOO_MANY = 2**63 - 1
 RELEASES = {
     "old": {"drain_s": "30s"},
     "batch": {"drain_s": "30s", "max_num_seqs": 48},
     "third": {"drain_s": "30s", "max_num_seqs": 40},
-    "cards": {"drain_s": "30s", "max_num_seqs": TOO_MANY},
+    "cards": {"drain_s": "30s", "max_num_seqs": 32},
     "apart": {"drain_s": "30s", "kv_dtype": "bfloat16"},
 }
 
@@ -204,18 +202,49 @@ def wait_for_lock(here: Here) -> None:
         time.sleep(0.02)
 
 
-def test_a_release_that_never_answers_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
-    """Ready and registered, but silent: seen at its canary, which is out of routing at once."""
-    before = lab.releases()
-    ended = shared.run(*start_words("cards", "--region", "west"))
-    assert ended.code == 1, ended.err
-    assert "w01-0 does not answer at frontend" in ended.out
-    told = json.loads(shared.run("rollout", "status", "fleet.yaml", "-o", "json").out)
-    assert (told["status"], told["phase"], told["step"]) == ("held", "smoke", ["w01-0"])
-    canary = next(row for row in told["replicas"] if row["replica"] == "w01-0")
-    assert canary["assigned"] == canary["live"] == identity(shared, "cards")
-    assert canary["state"] == "out of routing"
-    assert "k3fleet rollback" in told["ways_on"]
-    back = shared.run("rollback", "fleet.yaml", "--yes")
+def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
+    """A house of cards: it only takes its canary away, and the way back needs no help of it."""
+    hasty = STRATEGY.replace("ready: 45s", "ready: 25s")
+    (shared.folder / "strategy.yaml").write_text(hasty)
+    cards, before = identity(shared, "cards"), lab.releases()
+    with falling(shared, lab, cards):
+        ended = shared.run(*start_words("cards", "--region", "west"))
+        assert ended.code == 1, ended.err
+        assert "after the deadline `ready`" in ended.out
+        told = json.loads(shared.run("rollout", "status", "fleet.yaml", "-o", "json").out)
+        assert (told["status"], told["phase"], told["step"]) == ("held", "ready", ["w01-0"])
+        rows = {row["replica"]: row for row in told["replicas"]}
+        assert rows["w01-0"]["assigned"] == cards
+        assert rows["w01-0"]["state"] != "serves"
+        assert rows["w01-1"]["state"] == rows["e01-0"]["state"] == "serves"
+        assert "k3fleet rollback" in told["ways_on"]
+        back = shared.run("rollback", "fleet.yaml", "--yes")
     assert back.code == 0, back.err
     assert lab.releases() == before
+
+
+@contextmanager
+def falling(here: Here, lab: Lab, release: str) -> Iterator[None]:
+    """Let each engine of a release end as soon as it has started."""
+    stop = threading.Event()
+
+    def kill_all() -> None:
+        while not stop.wait(0.2):
+            folders = [
+                f"/pods/{pod.name}-{pod.uid[:8]}"
+                for cluster in lab.clusters
+                for pod in cluster.engines()
+                if pod.leader and pod.release == release
+            ]
+            for process in here.processes() if folders else ():
+                with suppress(psutil.NoSuchProcess):
+                    if process.cwd().endswith(tuple(folders)):
+                        process.kill()
+
+    thread = threading.Thread(target=kill_all)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=PATIENCE_S)

@@ -109,6 +109,14 @@ def test_draining_takes_out_of_routing_and_waits_for_streams(rig: Rig) -> None:
     assert [pod.routed for pod in rig.region.leaders()] == [False, True, True]
 
 
+def test_an_idle_replica_is_given_a_moment(rig: Rig) -> None:
+    """A frontend may have chosen it just before it heard."""
+    rig.at(1.0, lambda: rig.region.working.update({FIRST: 1}))
+    rig.at(4.0, rig.region.working.clear)
+    assert rig.do("drain") == Result("ok")
+    assert rig.now_s == 4.0
+
+
 def test_streams_that_outlive_the_budget_are_named(rig: Rig) -> None:
     """They are cut; nobody may be surprised by it."""
     rig.region.working = {FIRST: 3}
