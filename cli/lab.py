@@ -12,13 +12,12 @@ from cli.lab_usage import print_usage
 from cli.options import lab_options, work_dir_option
 from cli.output import output_option, print_json, print_table
 from cli.wiring import surroundings, work_folder
-from fleet.errors import LabError
 from fleet.load import load_fleet
 from lab.keep import keep_lab
 from lab.leftovers import end_lab
 from lab.logs import read_logs
 from lab.rehearsal import RehearsalOptions
-from lab.state import LabState, read_state
+from lab.state import running_state
 from lab.status import region_status
 
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
@@ -75,7 +74,7 @@ def status(fleet_file: Path, work_dir: Path | None, output: str) -> None:
     Example:
         k3fleet lab status fleets/demo.yaml
     """
-    state = _running(fleet_file, work_dir)
+    state = running_state(work_folder(load_fleet(fleet_file), work_dir), fleet_file)
     pods = [
         pod
         for name, region in state.regions.items()
@@ -124,11 +123,3 @@ def down(fleet_file: Path, work_dir: Path | None) -> None:
         click.echo("no lab is up", err=True)
     else:
         click.echo(f"ended {ended} processes in {time.monotonic() - began:.1f} s", err=True)
-
-
-def _running(fleet_file: Path, work_dir: Path | None) -> LabState:
-    folder = work_folder(load_fleet(fleet_file), work_dir)
-    state = read_state(folder)
-    if state is None or not state.alive:
-        raise LabError(f"{folder}: no lab is up. Start it: k3fleet lab up {fleet_file}")
-    return state

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
+    "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),
@@ -94,7 +95,7 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from cli.output import output_option, print_facts, print_json, print_line, print_table
+from cli import rollout_drive, rollout_status
+from cli.output import output_option, print_json
+from cli.rollout_plan import HERE, named_release, print_plan
 from fleet.load import load_fleet, load_release
-from fleet.presets import FILE_ENDINGS
-from fleet.rollout.plan import PlannedStep, RolloutPlan, listed, plan_rollout, rollout_json
+from fleet.rollout.plan import plan_rollout, rollout_json
 from fleet.rollout.strategy import load_strategy
-from fleet.units import format_duration
-
-HERE = Path("here")  # paths on the command line are relative to where it is typed
 
 
 @click.group()
@@ -54,69 +52,23 @@ def plan(
         k3fleet rollout plan fleets/demo.yaml releases/mine-0a1b2c3d.yaml --region us-east -o json
     """
     load_release(release, beside=HERE)  # its own faults first, as it was typed
-    beside = Path(release)
-    named = str(beside.absolute()) if beside.suffix in FILE_ENDINGS else release
     result = plan_rollout(
         load_fleet(fleet_file),
-        load_fleet(fleet_file, release=named).release,
+        load_fleet(fleet_file, release=named_release(release)).release,
         load_strategy(strategy_file),
         regions=regions,
     )
     if output == "json":
         print_json(rollout_json(result))
     else:
-        _print(result)
+        print_plan(result)
 
 
-def _print(result: RolloutPlan) -> None:
-    click.echo(f"{result.old} -> {result.new}")
-    if not result.steps:
-        click.echo(f"nothing to do: all {result.unchanged} replicas run it already.")
-        return
-    print_table(
-        ("step", "wave", "after", "replicas", "serving meanwhile", "prefill again"),
-        [_row(step) for step in result.steps],
-    )
-    print_facts(_facts(result))
-    for warning in result.warnings:
-        print_line(f"warning: {warning}")
-
-
-def _row(step: PlannedStep) -> tuple[object, ...]:
-    serving = ", ".join(f"{name} {left} of {total}" for name, (left, total) in step.serving.items())
-    tokens = sum(cost.prefill_tokens for cost in step.costs.values())
-    slowest_s = max(cost.prefill_s for cost in step.costs.values())
-    return (
-        step.number,
-        step.wave,
-        _minutes(step.starts_s),
-        ", ".join(step.replicas),
-        serving,
-        f"{tokens / 1e6:.1f} M tokens, {slowest_s:.0f} s",
-    )
-
-
-def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
-    times = result.times
-    parts = (
-        ("drain", times.drain_s),
-        ("weights", times.load_s),
-        ("warm-up", times.warm_up_s),
-        ("registration and gates", times.settle_s),
-    )
-    soaks = ", ".join(f"{scope} {_minutes(soak)}" for scope, soak in result.soaks_s.items())
-    dip = max(cost.hit_dip for step in result.steps for cost in step.costs.values())
-    beside = "yes" if result.mixing.side_by_side else f"no: {listed(result.mixing.apart)}"
-    return [
-        ("a step", ", ".join(f"{name} {_minutes(length)}" for name, length in parts)),
-        ("soaks", soaks),
-        ("in all", f"{_minutes(result.total_s)}; one by one {_minutes(result.one_by_one_s)}"),
-        ("hit rate", f"falls by up to {dip * 100:.0f} points while moved sessions come back"),
-        ("side by side", beside),
-        *([("already there", f"{result.unchanged} replicas")] if result.unchanged else []),
-    ]
-
-
-def _minutes(seconds: float) -> str:
-    """Write a duration to the minute: an estimate knows no seconds."""
-    return format_duration(round(seconds / 60) * 60)
+for command in (
+    rollout_drive.start,
+    rollout_status.status,
+    rollout_drive.pause,
+    rollout_drive.resume,
+    rollout_drive.abort,
+):
+    rollout.add_command(command)

@@ -17,6 +17,7 @@ from typing import Any
 SHOWN_CHARACTERS = 400
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
+_CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
 _API_SERVER = re.compile(
     r'^(Preview failed: )?resource "[^"]*" was not successfully \w+ by the Kubernetes API server: '
 )
@@ -29,12 +30,22 @@ _ECHOES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What an update does, or would do, to one object of ours."""
+
+    operation: str  # as Pulumi says it: create, update, delete, replace …
+    kind: str
+    name: str  # the logical name: `Kind/namespace/name`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What an update did, as far as the engine came to say it."""
 
     changes: Mapping[str, int] = field(default_factory=dict)  # operation -> resources
     outputs: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    touched: tuple[Touched, ...] = ()
 
 
 def read_outcome(events: Path) -> Outcome:
@@ -50,6 +61,7 @@ def outcome(lines: Iterable[str]) -> Outcome:
     changes: Mapping[str, int] = {}
     outputs: Mapping[str, Any] = {}
     errors: dict[str, list[str]] = {}  # what is wrong -> objects
+    touched: dict[Touched, None] = {}  # in their order, each once
     for event in _events(lines):
         if summary := event.get("summaryEvent"):
             changes = summary.get("resourceChanges") or {}
@@ -57,8 +69,10 @@ def outcome(lines: Iterable[str]) -> Outcome:
             _add_error(errors, diagnostic)
         elif result := event.get("resOutputsEvent"):
             outputs = _stack_outputs(result) or outputs
+        elif (step := event.get("resourcePreEvent")) and (found := _touched(step)):
+            touched[found] = None
     shown = tuple(_with_objects(text, names) for text, names in errors.items())
-    return Outcome(changes=changes, outputs=outputs, errors=shown)
+    return Outcome(changes=changes, outputs=outputs, errors=shown, touched=tuple(touched))
 
 
 def log_errors(log: str) -> tuple[str, ...]:
@@ -95,6 +109,17 @@ def _with_objects(text: str, names: list[str]) -> str:
         return text
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more}: {text}"
+
+
+def _touched(step: Mapping[str, Any]) -> Touched | None:
+    """Read one step; None where nothing is changed, or where it is none of our objects."""
+    metadata = step.get("metadata") or {}
+    operation = str(metadata.get("op", ""))
+    kind = str(metadata.get("type", ""))
+    if operation in _CHANGES_NOTHING or not kind.startswith("kubernetes:"):
+        return None
+    name = str(metadata.get("urn", "")).rpartition("::")[2]
+    return Touched(operation=operation, kind=kind.rpartition(":")[2], name=name)
 
 
 def _stack_outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -26,7 +26,7 @@ import yaml
 from fleet.errors import ApplyError, ToolError
 from infra.options import Layer
 from infra.settings import Settings, to_config
-from infra.stack_events import Outcome, log_errors, read_outcome
+from infra.stack_events import Outcome, Touched, log_errors, read_outcome
 from infra.stack_locks import release_stale_locks
 from infra.stack_process import Command, run_all
 
@@ -52,6 +52,7 @@ class UpResult:
     changes: Mapping[str, int]  # create, update, delete, replace, same … -> resources
     outputs: Mapping[str, Any]
     seconds: float
+    touched: tuple[Touched, ...] = ()  # what changed, or would
 
     @property
     def changed(self) -> int:
@@ -98,9 +99,9 @@ class StackRunner:
         """Make the cluster what the fleet file says."""
         return run_together([self], "up", refresh=refresh)[0]
 
-    def preview(self) -> UpResult:
+    def preview(self, *, refresh: bool = False) -> UpResult:
         """Say what `up` would change."""
-        return run_together([self], "preview")[0]
+        return run_together([self], "preview", refresh=refresh)[0]
 
     def destroy(self) -> UpResult:
         """Remove everything that is not protected."""
@@ -125,12 +126,16 @@ class StackRunner:
             folder.mkdir(parents=True, exist_ok=True)
         _write_passphrase(root / "passphrase")
         self._write_project()
-        self._write_config()
+        self.write_config()
+        self.unlock()
+        if not self._state("stacks", f"{self.stack}.json").exists():
+            self._run_one("stack", "init", self.stack, "--no-select")
+
+    def unlock(self) -> None:
+        """Remove the locks of dead updates; raise ApplyError where one lives."""
         for lock in release_stale_locks(self._state("locks", self.stack)):
             self.unclean.touch()
             self.say(f"{self.stack}: removed the lock of a dead update ({lock})")
-        if not self._state("stacks", f"{self.stack}.json").exists():
-            self._run_one("stack", "init", self.stack, "--no-select")
 
     @property
     def unclean(self) -> Path:
@@ -165,13 +170,16 @@ class StackRunner:
             yaml.safe_dump({**project, "main": str(source)}, sort_keys=False), encoding="utf-8"
         )
 
-    def _write_config(self) -> None:
+    def write_config(self) -> None:
+        """Write the stack configuration, so that a kill leaves the old one or the new one."""
         known: dict[str, object] = {}
         if self.config_file.exists():  # Pulumi keeps the salt of its secrets there
             known = yaml.safe_load(self.config_file.read_text(encoding="utf-8")) or {}
         values = to_config(self.settings)
         known["config"] = {f"{self.project}:{key}": value for key, value in values.items()}
-        self.config_file.write_text(yaml.safe_dump(known, sort_keys=False), encoding="utf-8")
+        draft = self.config_file.with_suffix(".draft")
+        draft.write_text(yaml.safe_dump(known, sort_keys=False), encoding="utf-8")
+        draft.replace(self.config_file)
 
     def _state(self, kind: str, name: str) -> Path:
         folder = self.work_dir.resolve() / "state" / ".pulumi" / kind
@@ -211,6 +219,7 @@ def run_together(
                 changes=outcome.changes,
                 outputs=outcome.outputs,
                 seconds=seconds,
+                touched=outcome.touched,
             )
         )
     if failures:

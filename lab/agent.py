@@ -88,7 +88,7 @@ def run(settings: AgentSettings, stop: threading.Event) -> None:
 
 def main() -> None:
     """Read the settings, run, and leave without waiting for idle watches."""
-    settings = AgentSettings.model_validate_json(Path(sys.argv[1]).read_text())
+    settings = AgentSettings.read(Path(sys.argv[1]))
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

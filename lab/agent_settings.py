@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,6 +11,8 @@ from fleet.release import Role
 from lab.engines import EngineShape
 from lab.events import EVENTS_FILE
 from lab.network import RegionNetwork
+
+SETTINGS_FILE = "agent.json"
 
 
 class AgentSettings(BaseModel):
@@ -29,9 +32,29 @@ class AgentSettings(BaseModel):
     model_dir: Path
     model_name: str
     speed_table: Path
+    token_scale: int  # by which prompts and caches are divided
     engines: dict[str, dict[Role, EngineShape]]  # by release id
     roles: dict[str, Role]  # by replica
     house_engines: frozenset[str] = frozenset()  # ids of releases whose own command is run
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the settings of an agent that runs."""
+        return cls.model_validate_json(path.read_bytes())
+
+    def write(self) -> Path:
+        """Write the settings where their agent looks for releases that it does not know yet."""
+        path = self.folder / SETTINGS_FILE
+        draft = path.with_suffix(".draft")
+        draft.write_text(self.model_dump_json(indent=1))
+        return draft.replace(path)
+
+    def knowing(self, release: str) -> Self:
+        """Give settings that know a release, if those on disk do: a rollout adds new ones."""
+        path = self.folder / SETTINGS_FILE
+        if release in self.engines or release in self.house_engines or not path.exists():
+            return self
+        return self.read(path)
 
     @property
     def network(self) -> RegionNetwork:

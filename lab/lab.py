@@ -299,6 +299,7 @@ class Lab:
             model_dir=self.settings.model_dir,
             model_name=self.settings.model_name,
             speed_table=self._folder / "speed.npz",
+            token_scale=self.settings.token_scale,
             engines=mocked_engines(self.settings.fleet, self.settings.token_scale),
             roles=dict(region.roles),
             house_engines=house_engines(self.settings.fleet),

@@ -13,6 +13,8 @@ from lab.pods import LWS_NAME_LABEL, WORKER_INDEX_LABEL, PodView
 GROUP = "leaderworkerset.x-k8s.io"
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 REVISION_LABEL = PREFIX + "template-revision-hash"
+# Of a group's second pod, and only of the double: the leader that it was made for. Names repeat.
+LEADER_UID = "lab.k3fleet.io/leader-uid"
 
 Object = dict[str, Any]
 
@@ -57,7 +59,11 @@ def worker_set(lws: Object, leader: PodView) -> Object:
     pod = _pod_template(
         template["workerTemplate"],
         labels,
-        {PREFIX + "size": str(size), PREFIX + "leader-name": leader.name},
+        {
+            PREFIX + "size": str(size),
+            PREFIX + "leader-name": leader.name,
+            LEADER_UID: leader.uid,
+        },
         _group_env(lws, size, index="1"),
     )
     return {

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 import yaml
 from lightkube import Client, KubeConfig
-from lightkube.generic_resource import create_namespaced_resource
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
 from lightkube.resources.core_v1 import Node, Pod
 
@@ -22,6 +21,7 @@ from fleet.hardware import Hardware
 from fleet.release import Role
 from fleet.spec import RegionSpec
 from infra.render import CRDS
+from infra.rollout.cluster import WorkerMetadata, worker_ids
 from lab import control_plane as plane_module
 from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
@@ -39,11 +39,6 @@ CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
 NODES_TIMEOUT_S = 60.0
 FRONTEND_PORT = 8000
 SYSTEM_PORT = 9090
-SERVING_ENDPOINT = "generate"
-
-DynamoWorkerMetadata = create_namespaced_resource(
-    "nvidia.com", "v1alpha1", "DynamoWorkerMetadata", "dynamoworkermetadatas"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +117,7 @@ class LabRegion:
 
     def start_agent(self, settings: AgentSettings) -> None:
         """Start the node agent with its settings file."""
-        path = settings.folder / "agent.json"
-        path.write_text(settings.model_dump_json(indent=1))
+        path = settings.write()
         self.plane.launcher.start(
             f"{self.name}-agent",
             [settings.python, "-P", "-m", "lab.agent", path],
@@ -158,7 +152,7 @@ class LabRegion:
         if self.engine_port is not None:
             return replicas
         with self._api():
-            metadata = [plain(item) for item in self.client.list(DynamoWorkerMetadata)]
+            metadata = [plain(item) for item in self.client.list(WorkerMetadata)]
         found: dict[str, str] = {}
         for item in metadata:
             replica = replicas.get(item["metadata"]["name"])
@@ -220,16 +214,6 @@ class LabRegion:
         with self._api():
             nodes = [plain(node) for node in self.client.list(Node)]
         return bool(nodes) and all(_node_ready(node) for node in nodes)
-
-
-def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
-    """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
-    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
-    return frozenset(
-        str(endpoint["instance_id"])
-        for endpoint in endpoints.values()
-        if endpoint["endpoint"] == SERVING_ENDPOINT
-    )
 
 
 def _node_ready(node: Mapping[str, Any]) -> bool:

@@ -67,6 +67,14 @@ def read_state(folder: Path) -> LabState | None:
         ) from error
 
 
+def running_state(folder: Path, fleet_file: Path) -> LabState:
+    """Read the state of a lab that is up; raise LabError when none is."""
+    state = read_state(folder)
+    if state is None or not state.alive:
+        raise LabError(f"{folder}: no lab is up. Start it: k3fleet lab up {fleet_file}")
+    return state
+
+
 def forget_state(folder: Path) -> None:
     """Remove the state of a lab that has ended."""
     (folder / STATE_FILE).unlink(missing_ok=True)

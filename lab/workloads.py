@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.errors import LabError
 from lab.containers import Place, ProcessPlan, container_env, process_plan
 from lab.engines import mocker_argv
 from lab.house_engine import house_plan, may_join
+from lab.lws_templates import LEADER_UID
 from lab.node_context import NodeContext
 from lab.pods import REPLICA_LABEL, PodView
 from verify.smoke import http_ok, listed_models, serves
@@ -37,6 +38,8 @@ def workload_of(pod: PodView, place: Place, node: NodeContext) -> Workload | Non
     """Return a pod's process, or nothing for the second pod of a mocked replica."""
     component = pod.labels.get(COMPONENT_LABEL)
     if pod.is_leader or pod.is_worker:
+        settings = node.settings.knowing(pod.labels.get(RELEASE_LABEL, ""))
+        node = replace(node, settings=settings)
         if pod.labels.get(RELEASE_LABEL, "") in node.settings.house_engines:
             return _house_engine(pod, place, node)
         return None if pod.is_worker else _engine(pod, place, node)
@@ -54,7 +57,10 @@ def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
     settings = node.settings
     release = pod.labels.get(RELEASE_LABEL, "")
     if release not in settings.engines:
-        raise LabError(f"{pod.name}: release {release!r} is not known to this lab. Start it anew.")
+        raise LabError(
+            f"{pod.name}: release {release!r} is not known to this lab. Start it anew, or "
+            "bring the release with `k3fleet rollout start`."
+        )
     env = container_env(pod, place)
     shape = settings.engines[release][settings.roles[pod.labels[REPLICA_LABEL]]]
     argv = mocker_argv(
@@ -68,8 +74,14 @@ def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
     plan = ProcessPlan(argv=(*argv, "--endpoint", endpoint), env=env | _dynamo_env(pod, node))
 
     def partner_runs() -> bool:
+        """Look for the pod of this group; one of the last group may still be there."""
         partner = node.store.get(f"{pod.name}-1")
-        return partner is not None and partner.phase == "Running" and not partner.deleting
+        return (
+            partner is not None
+            and partner.annotations.get(LEADER_UID) == pod.uid
+            and partner.phase == "Running"
+            and not partner.deleting
+        )
 
     return Workload(
         plan=lambda: plan,

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fleet.rollout.strategy import Deadlines, Floor, Gates
 from fleet.schema import Count, FileModel, Text
 
 # The parts of one step, in their order. Each may be done again without harm.
@@ -60,6 +61,11 @@ class Started(FileModel):
     steps: tuple[RecordedStep, ...]
     on_fail: Literal["hold", "roll-back"]
     reruns: Count
+    floor: Floor = Floor()
+    deadlines: Deadlines = Deadlines()
+    gates: dict[str, Gates] = Field(default_factory=dict)  # by wave
+    # Release id -> preset, or file as seen from the fleet file: any process can render them.
+    releases: dict[str, str] = Field(default_factory=dict)
 
 
 class Began(FileModel):

@@ -138,9 +138,7 @@ def refusal(state: State, command: Command) -> str | None:
 
 
 def _broken(number: int, what: str) -> ConfigError:
-    return ConfigError(
-        f"record, entry {number}: {what}. Fetch the record from the stack: k3fleet rollout sync."
-    )
+    return ConfigError(f"record, entry {number}: {what}. Restore the file from a copy.")
 
 
 def _started(entry: Started) -> State:

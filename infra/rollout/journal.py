@@ -108,8 +108,7 @@ def _read(path: Path) -> list[Entry]:
             entries.append(_ENTRY.validate_json(line))
         except ValidationError as error:
             raise ConfigError(
-                f"{path}:{number}: is no entry of a rollout. "
-                "Restore the file, or fetch the record: k3fleet rollout sync."
+                f"{path}:{number}: is no entry of a rollout. Restore the file from a copy."
             ) from error
     return entries
 

@@ -42,3 +42,20 @@ def test_a_release_file_is_found_from_where_it_is_typed(
     plan = json.loads(capsys.readouterr().out)
     assert plan["new"].startswith("mine-")
     assert plan["side_by_side"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rollout", "start", DEMO, "vllm-tp8-dcp8-dspark", "--yes"],
+        ["rollout", "status", DEMO],
+        ["rollout", "resume", DEMO],
+        ["rollback", DEMO, "--yes"],
+    ],
+)
+def test_what_needs_a_lab_says_how_to_start_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """Rollouts are driven in a lab today; an exit code of its own tells it from a bad file."""
+    assert main([*words, "--work-dir", str(tmp_path)]) == 6
+    assert "k3fleet lab up" in capsys.readouterr().err

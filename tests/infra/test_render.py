@@ -187,6 +187,20 @@ def test_the_engines_service_selects_leaders_for_discovery(demo: Fleet) -> None:
     assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
 
 
+def test_a_leader_can_be_taken_out_of_routing(demo: Fleet) -> None:
+    """By a label that only leaders have and nothing else selects by: pods stay where they are."""
+    objects = everything(demo)
+    leader, worker = pods(replicas(demo)[0])
+    assert leader["metadata"]["labels"]["k3fleet.io/routed"] == "true"
+    assert "k3fleet.io/routed" not in worker["metadata"]["labels"]
+    selecting = [
+        (item["kind"], item["metadata"]["name"])
+        for item in objects
+        if "k3fleet.io/routed" in json.dumps(item["spec"].get("selector") if "spec" in item else {})
+    ]
+    assert selecting == [("Service", "engines")]
+
+
 def test_discovery_may_do_what_it_needs_and_nothing_else(demo: Fleet) -> None:
     """The verbs were found by trying Dynamo 1.6.1 against an API server."""
     role = of_kind(everything(demo), "Role")[0]

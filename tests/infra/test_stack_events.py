@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from infra.stack_events import SHOWN_CHARACTERS, Outcome, outcome, read_outcome
+from infra.stack_events import SHOWN_CHARACTERS, Outcome, Touched, outcome, read_outcome
 
 
 def error(message: str, urn: str = "") -> str:
@@ -50,4 +50,28 @@ def test_an_api_servers_answer_is_not_buried() -> None:
     )
     assert outcome([error(wrapped, urn)]).errors == (
         'Service/k3/engines: namespaces "k3" not found',
+    )
+
+
+def step(operation: str, kind: str, name: str) -> str:
+    urn = f"urn:pulumi:s::p::{kind}::{name}"
+    metadata = {"op": operation, "type": kind, "urn": urn}
+    return json.dumps({"resourcePreEvent": {"metadata": metadata}})
+
+
+def test_what_an_update_touches_is_named() -> None:
+    """Only our objects, only those that change, each once: an operator reads it."""
+    workload = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    update = step("update", workload, "LeaderWorkerSet/k3/r01-0")
+    lines = [
+        step("same", "kubernetes:core/v1:Service", "Service/k3/engines"),
+        step("refresh", "kubernetes:core/v1:Service", "Service/k3/engines"),
+        step("update", "pulumi:providers:kubernetes", "kubernetes"),
+        update,
+        update,
+        step("delete-replaced", "kubernetes:core/v1:ConfigMap", "ConfigMap/k3/engine-1"),
+    ]
+    assert outcome(lines).touched == (
+        Touched(operation="update", kind="LeaderWorkerSet", name="LeaderWorkerSet/k3/r01-0"),
+        Touched(operation="delete-replaced", kind="ConfigMap", name="ConfigMap/k3/engine-1"),
     )

@@ -16,12 +16,15 @@ from lab_builders import pod
 from lab_fakes import FakeApi, FakeStore
 
 from lab.agent_settings import AgentSettings
+from lab.containers import Place
 from lab.engines import EngineShape
 from lab.events import EventLog, read_events
 from lab.kubelet import ProcessKubelet
+from lab.lws_templates import LEADER_UID
 from lab.node_context import NodeContext
 from lab.pods import PodView
 from lab.processes import Launcher, marked
+from lab.workloads import workload_of
 
 # A frontend that lists the model from its second question on, and answers chats.
 FRONTEND = """
@@ -69,22 +72,22 @@ class Node:
             model_dir=folder,
             model_name="kimi",
             speed_table=folder / "speed.npz",
+            token_scale=16,
             engines={"r1": {"aggregated": SHAPE}},
             roles={"r": "aggregated"},
             house_engines=frozenset({"own"}),
         )
         launcher = Launcher(lab_id=self.lab_id, log_dir=folder / "logs", environ=dict(os.environ))
-        self.kubelet = ProcessKubelet(
-            NodeContext(
-                settings=self.settings,
-                client=self.api,  # type: ignore[arg-type]
-                store=self.store,  # type: ignore[arg-type]
-                launcher=launcher,
-                events=EventLog(self.settings.events_file, "here", clock=lambda: 1.0),
-                kubeconfig_for=lambda _pod: folder / "kubeconfig",
-                stop=self.stop,
-            )
+        self.context = NodeContext(
+            settings=self.settings,
+            client=self.api,  # type: ignore[arg-type]
+            store=self.store,  # type: ignore[arg-type]
+            launcher=launcher,
+            events=EventLog(self.settings.events_file, "here", clock=lambda: 1.0),
+            kubeconfig_for=lambda _pod: folder / "kubeconfig",
+            stop=self.stop,
         )
+        self.kubelet = ProcessKubelet(self.context)
 
     @property
     def processes(self) -> list[psutil.Process]:
@@ -168,6 +171,37 @@ def test_an_engine_waits_for_its_partner(node: Node):
     assert node.api.wait(lambda: bool(node.api.statuses))
     assert not node.api.ready()
     assert node.processes == []
+
+
+def test_an_engine_does_not_start_beside_a_pod_of_the_last_group(node: Node):
+    """Its name is the same; it ends soon, and would take the new leader along, again and again."""
+    container = {"name": "main", "env": [{"name": "DYN_NAMESPACE", "value": "x"}]}
+    labels = {
+        "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        "k3fleet.io/release": "r1",
+        "k3fleet.io/replica": "r",
+    }
+    leader = pod("r-0", labels=labels, spec={"containers": [container]})
+    place = Place(address="127.119.0.10", folder=node.settings.folder)
+    store = FakeStore()
+    engine = workload_of(leader, place, replace(node.context, store=store))  # type: ignore[arg-type]
+    assert engine is not None
+    second = pod("r-0-1", annotations={LEADER_UID: "of the leader before"})
+    store.put(second)
+    assert not engine.may_start()
+    store.put(replace(second, annotations={LEADER_UID: leader.uid}))
+    assert engine.may_start()
+    store.put(replace(second, annotations={LEADER_UID: leader.uid}, deleting=True))
+    assert not engine.may_run()
+
+
+def test_a_release_that_a_rollout_brings_is_known(node: Node):
+    """The agent started before it: it looks into its settings when a pod names another one."""
+    told = node.settings.model_copy(update={"engines": {"r2": {"aggregated": SHAPE}}})
+    assert "r2" not in node.settings.knowing("r2").engines
+    told.write()
+    assert "r2" in node.settings.knowing("r2").engines
+    assert node.settings.knowing("r1") is node.settings
 
 
 def house_pod(name: str, rank: str, script: str) -> PodView:

@@ -1,0 +1,75 @@
+"""Show a rollout's plan, for the command that only shows it and for the one that asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cli.output import print_facts, print_line, print_table
+from fleet.presets import FILE_ENDINGS
+from fleet.rollout.plan import PlannedStep, RolloutPlan, listed
+from fleet.units import format_duration
+
+HERE = Path("here")  # paths on the command line are relative to where it is typed
+
+
+def named_release(release: str) -> str:
+    """Give a release as any fleet file may name it: a preset, or where its file is."""
+    beside = Path(release)
+    return str(beside.absolute()) if beside.suffix in FILE_ENDINGS else release
+
+
+def print_plan(result: RolloutPlan) -> None:
+    """Print a plan as a table with its facts and warnings."""
+    click.echo(f"{result.old} -> {result.new}")
+    if not result.steps:
+        click.echo(f"nothing to do: all {result.unchanged} replicas run it already.")
+        return
+    print_table(
+        ("step", "wave", "after", "replicas", "serving meanwhile", "prefill again"),
+        [_row(step) for step in result.steps],
+    )
+    print_facts(_facts(result))
+    for warning in result.warnings:
+        print_line(f"warning: {warning}")
+
+
+def _row(step: PlannedStep) -> tuple[object, ...]:
+    serving = ", ".join(f"{name} {left} of {total}" for name, (left, total) in step.serving.items())
+    tokens = sum(cost.prefill_tokens for cost in step.costs.values())
+    slowest_s = max(cost.prefill_s for cost in step.costs.values())
+    return (
+        step.number,
+        step.wave,
+        _minutes(step.starts_s),
+        ", ".join(step.replicas),
+        serving,
+        f"{tokens / 1e6:.1f} M tokens, {slowest_s:.0f} s",
+    )
+
+
+def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
+    times = result.times
+    parts = (
+        ("drain", times.drain_s),
+        ("weights", times.load_s),
+        ("warm-up", times.warm_up_s),
+        ("registration and gates", times.settle_s),
+    )
+    soaks = ", ".join(f"{scope} {_minutes(soak)}" for scope, soak in result.soaks_s.items())
+    dip = max(cost.hit_dip for step in result.steps for cost in step.costs.values())
+    beside = "yes" if result.mixing.side_by_side else f"no: {listed(result.mixing.apart)}"
+    return [
+        ("a step", ", ".join(f"{name} {_minutes(length)}" for name, length in parts)),
+        ("soaks", soaks),
+        ("in all", f"{_minutes(result.total_s)}; one by one {_minutes(result.one_by_one_s)}"),
+        ("hit rate", f"falls by up to {dip * 100:.0f} points while moved sessions come back"),
+        ("side by side", beside),
+        *([("already there", f"{result.unchanged} replicas")] if result.unchanged else []),
+    ]
+
+
+def _minutes(seconds: float) -> str:
+    """Write a duration to the minute: an estimate knows no seconds."""
+    return format_duration(round(seconds / 60) * 60)

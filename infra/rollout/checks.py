@@ -1,0 +1,186 @@
+"""Judge what was seen in a region during a rollout. Pure: facts come in, sentences go out.
+
+An empty answer means that nothing is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.rollout.strategy import Floor, Gates
+from fleet.rollout.waves import serving_at_least
+from infra.stack_events import Touched
+
+# Of the errors that a frontend counts, these are the client's own.
+CLIENTS_OWN = frozenset({"validation", "not_found", "cancelled"})
+# Gates of a strategy that nothing measures yet; said with every verdict.
+UNMEASURED = ("max_ttft_ratio", "max_hit_dip", "max_marker_leaks", "max_empty_answers")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePod:
+    """One of a replica's pods."""
+
+    name: str
+    uid: str
+    replica: str
+    rack: str
+    release: str
+    leader: bool
+    phase: str
+    ready: bool
+    deleting: bool
+    routed: bool
+    address: str | None
+
+
+def floor_broken(
+    serving: Collection[str], racks: Mapping[str, str], step: Collection[str], floor: Floor
+) -> str:
+    """Say whether too few replicas serve without those of the step.
+
+    `racks` has the rack of every replica of the region. A step whose replicas do not serve now
+    takes nothing away, so it may always go on: it is how a broken release is turned back.
+    """
+    if not set(step) & set(serving):
+        return ""
+    staying = set(serving) - set(step)
+    wanted = serving_at_least(len(racks), floor.region)
+    if len(staying) < wanted:
+        return f"{len(staying)} of {len(racks)} replicas would serve, the floor is {wanted}"
+    for rack in sorted({racks[name] for name in step}):
+        own = {name for name, where in racks.items() if where == rack}
+        wanted = serving_at_least(len(own), floor.rack)
+        if len(staying & own) < wanted:
+            left = len(staying & own)
+            return f"rack {rack}: {left} of {len(own)} replicas would serve, the floor is {wanted}"
+    return ""
+
+
+def pods_missing(pods: Iterable[EnginePod], wanted: Iterable[str], release: str, nodes: int) -> str:
+    """Say which replicas do not run all their pods with a release, leader Ready."""
+    own: dict[str, list[EnginePod]] = {name: [] for name in wanted}
+    for pod in pods:
+        if pod.replica in own and pod.release == release and not pod.deleting:
+            own[pod.replica].append(pod)
+    return listed(
+        f"{name}: {why}" for name, group in own.items() if (why := _group_missing(group, nodes))
+    )
+
+
+def _group_missing(group: list[EnginePod], nodes: int) -> str:
+    running = [pod for pod in group if pod.phase == "Running"]
+    if len(running) < nodes:
+        return f"{len(running)} of {nodes} pods run"
+    return "" if any(pod.leader and pod.ready for pod in running) else "its leader is not Ready"
+
+
+def touches_others(touched: Iterable[Touched], step: Collection[str]) -> str:
+    """Say what an update does beside its replicas' own objects, or does to them by deleting.
+
+    New ConfigMaps come with a new release, and those of the old one go with its last replica.
+    """
+    return listed(
+        f"{item.operation} {item.kind} {item.name}"
+        for item in touched
+        if item.kind != "ConfigMap"
+        and not (
+            item.kind == "LeaderWorkerSet"
+            and item.name.rpartition("/")[2] in step
+            and item.operation in ("update", "create")
+        )
+    )
+
+
+def differs(live: Mapping[str, Any], rendered: Mapping[str, Any]) -> str:
+    """Say where the live object of a replica is not what its release renders to."""
+    return listed(_differences(live, rendered))
+
+
+def _differences(live: Mapping[str, Any], rendered: Mapping[str, Any]) -> Iterator[str]:
+    label = "k3fleet.io/release"
+    found, wanted = (item["metadata"]["labels"].get(label) for item in (live, rendered))
+    if found != wanted:
+        yield f"release {found}, not {wanted}"
+    for template in ("leaderTemplate", "workerTemplate"):
+        there, meant = (
+            item["spec"]["leaderWorkerTemplate"][template]["spec"] for item in (live, rendered)
+        )
+        for kind in ("initContainers", "containers"):
+            yield from _containers(template, there.get(kind, ()), meant.get(kind, ()))
+
+
+def _containers(
+    template: str, live: Iterable[Mapping[str, Any]], rendered: Iterable[Mapping[str, Any]]
+) -> Iterator[str]:
+    found, wanted = ({item["name"]: _meant(item) for item in items} for items in (live, rendered))
+    for name in sorted(found.keys() | wanted.keys()):
+        there, meant = found.get(name), wanted.get(name)
+        if there is None or meant is None:
+            yield f"{template}: container {name} is {'missing' if there is None else 'new'}"
+        else:
+            for key in meant:
+                if there[key] != meant[key]:
+                    yield f"{template}: {name}: {key} is not the release's"
+
+
+def _meant(container: Mapping[str, Any]) -> dict[str, object]:
+    """Take what decides the answers of a container, without what API servers add."""
+    env = {}
+    for entry in container.get("env", ()):
+        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        env[entry["name"]] = entry.get("value", "") if field is None else ("field", field)
+    return {
+        "image": container.get("image"),
+        "command": list(container.get("command", ())),
+        "args": list(container.get("args", ())),
+        "env": env,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Requests that a frontend has ended since it started."""
+
+    requests: float = 0.0
+    errors: float = 0.0  # that are not the client's own
+
+
+def counted_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> Counts:
+    """Add up what all frontends have counted since; one that is new, or anew, from its start."""
+    requests = errors = 0.0
+    for name, counts in now.items():
+        start = before.get(name, Counts())
+        if counts.requests < start.requests:
+            start = Counts()
+        requests += counts.requests - start.requests
+        errors += counts.errors - start.errors
+    return Counts(requests=requests, errors=errors)
+
+
+def too_few(counts: Counts, gates: Gates) -> str:
+    """Say whether there were too few requests to judge."""
+    if counts.requests >= gates.min_requests:
+        return ""
+    return f"{counts.requests:.0f} of {gates.min_requests} requests that the gates need"
+
+
+def gate_broken(counts: Counts, gates: Gates) -> str:
+    """Say which gate does not hold over some requests."""
+    rate = counts.errors / counts.requests if counts.requests else 0.0
+    if rate <= gates.max_error_rate:
+        return ""
+    return (
+        f"max_error_rate: {counts.errors:.0f} errors in {counts.requests:.0f} requests, "
+        f"{rate:.2%}; allowed are {gates.max_error_rate:.2%}"
+    )
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join the first few of many findings."""
+    found = list(parts)
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more

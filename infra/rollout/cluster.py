@@ -1,0 +1,172 @@
+"""See, and where a rollout has to, touch the engines of one region in its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from lightkube import Client, KubeConfig
+from lightkube.core.exceptions import ApiError
+from lightkube.generic_resource import create_namespaced_resource
+from lightkube.resources.core_v1 import Namespace, Pod
+from lightkube.resources.discovery_v1 import EndpointSlice
+
+from fleet.errors import ApplyError
+from infra.rollout.checks import EnginePod
+
+ROUTED_LABEL = "k3fleet.io/routed"
+REPLICA_LABEL = "k3fleet.io/replica"
+RACK_LABEL = "k3fleet.io/rack"
+RELEASE_LABEL = "k3fleet.io/release"
+REGION_LABEL = "k3fleet.io/region"
+FLEET_LABEL = "k3fleet.io/fleet"
+WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+SERVICE = "engines"
+SERVING_ENDPOINT = "generate"
+
+LeaderWorkerSet = create_namespaced_resource(
+    "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
+)
+WorkerMetadata = create_namespaced_resource(
+    "nvidia.com", "v1alpha1", "DynamoWorkerMetadata", "dynamoworkermetadatas"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The API server of a region; every failed request is an ApplyError."""
+
+    region: str
+    kubeconfig: Path
+    namespace: str
+    reach: Callable[[str], str] = lambda address: address  # how this machine gets to a pod
+
+    @cached_property
+    def _client(self) -> Client:
+        config = KubeConfig.from_file(self.kubeconfig)
+        return Client(config=config, namespace=self.namespace, trust_env=False)
+
+    def owner(self) -> tuple[str, str]:
+        """Give fleet and region to which the namespace says it belongs."""
+        with self._api():
+            found = self._client.get(Namespace, self.namespace)
+        labels = (found.metadata.labels if found.metadata else None) or {}
+        return labels.get(FLEET_LABEL, ""), labels.get(REGION_LABEL, "")
+
+    def engines(self) -> tuple[EnginePod, ...]:
+        """List the pods of all replicas."""
+        with self._api():
+            pods = list(self._client.list(Pod, labels={REPLICA_LABEL: None}))
+        return tuple(engine_pod(_plain(pod)) for pod in pods)
+
+    def frontends(self) -> tuple[str, ...]:
+        """Give the addresses of the frontends that are Ready."""
+        with self._api():
+            pods = [
+                _plain(pod)
+                for pod in self._client.list(Pod, labels={"app.kubernetes.io/name": "frontend"})
+            ]
+        return tuple(sorted(self.reach(p["status"]["podIP"]) for p in pods if _ready(p)))
+
+    def in_routing(self) -> frozenset[str]:
+        """Give the pods that the engines' Service leads to."""
+        with self._api():
+            slices = [
+                _plain(item)
+                for item in self._client.list(
+                    EndpointSlice, labels={"kubernetes.io/service-name": SERVICE}
+                )
+            ]
+        return frozenset(
+            str(endpoint["targetRef"]["name"])
+            for item in slices
+            for endpoint in item.get("endpoints") or ()
+            if endpoint.get("conditions", {}).get("ready") and "targetRef" in endpoint
+        )
+
+    def workers(self) -> Mapping[str, str]:
+        """Map pods to the id under which their worker serves the model."""
+        with self._api():
+            items = [_plain(item) for item in self._client.list(WorkerMetadata)]
+        found = {}
+        for item in items:
+            data = item["spec"]["data"]
+            for worker in worker_ids(data) if data.get("model_cards") else ():
+                found[str(item["metadata"]["name"])] = worker
+        return found
+
+    def workload(self, replica: str) -> dict[str, Any]:
+        """Read the object of a replica; empty when there is none."""
+        with self._api():
+            try:
+                return _plain(self._client.get(LeaderWorkerSet, replica))
+            except ApiError as error:
+                if error.status.code == HTTPStatus.NOT_FOUND:
+                    return {}
+                raise
+
+    def route(self, pod: EnginePod, *, on: bool) -> None:
+        """Put a leader into routing or take it out; a pod that is gone needs neither."""
+        patch = {"metadata": {"labels": {ROUTED_LABEL: "true" if on else None}}}
+        with self._api():
+            try:
+                self._client.patch(Pod, pod.name, patch)
+            except ApiError as error:
+                if error.status.code != HTTPStatus.NOT_FOUND:
+                    raise
+
+    @contextmanager
+    def _api(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx2.HTTPError, OSError) as error:
+            raise ApplyError(
+                f"{self.region}: its API server did not do what was asked: {error}. "
+                "See that it answers, then `k3fleet rollout resume`."
+            ) from error
+
+
+def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
+    """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
+    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
+    return frozenset(
+        str(endpoint["instance_id"])
+        for endpoint in endpoints.values()
+        if endpoint["endpoint"] == SERVING_ENDPOINT
+    )
+
+
+def engine_pod(raw: Mapping[str, Any]) -> EnginePod:
+    """Reduce an API object to what a rollout looks at."""
+    meta = raw["metadata"]
+    labels = meta["labels"]
+    status = raw.get("status", {})
+    return EnginePod(
+        name=meta["name"],
+        uid=meta["uid"],
+        replica=labels[REPLICA_LABEL],
+        rack=labels.get(RACK_LABEL, ""),
+        release=labels.get(RELEASE_LABEL, ""),
+        leader=labels.get(WORKER_INDEX_LABEL) == "0",
+        phase=status.get("phase", "Pending"),
+        ready=_ready(raw),
+        deleting="deletionTimestamp" in meta,
+        routed=labels.get(ROUTED_LABEL) == "true",
+        address=status.get("podIP"),
+    )
+
+
+def _ready(raw: Mapping[str, Any]) -> bool:
+    conditions = {c["type"]: c["status"] for c in raw.get("status", {}).get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in raw["metadata"]
+
+
+def _plain(item: object) -> dict[str, Any]:
+    data: dict[str, Any] = item.to_dict()  # type: ignore[attr-defined]
+    return data

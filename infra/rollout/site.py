@@ -1,0 +1,294 @@
+"""Do the phases of a step in real regions, each so that it may be done again.
+
+What to do next is decided in `fleet.rollout.state`, whether something is right in
+`infra.rollout.checks`; here things are asked, touched and waited for. Every wait ends at the
+strategy's deadline, and as soon as somebody asks to turn back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fleet.errors import ApplyError
+from fleet.release import Release
+from fleet.rollout.record import Phase, Started
+from fleet.rollout.state import Do
+from fleet.rollout.strategy import Gates
+from infra.rollout.checks import (
+    UNMEASURED,
+    Counts,
+    counted_since,
+    differs,
+    floor_broken,
+    gate_broken,
+    listed,
+    pods_missing,
+    too_few,
+    touches_others,
+)
+from infra.rollout.driver import Result
+from infra.rollout.region import SiteRegion
+from infra.rollout.waiting import Waiter, Waiting
+
+OK = Result("ok")
+# An update that a killed driver left behind goes on by itself; it ends within this, or somebody
+# has to look at it.
+LOCKED_S = 300.0
+# A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
+OUT_OF_ROUTING_S = 60.0
+# A frontend hears of it a moment later, and may have sent a request meanwhile.
+HEARD_S = 2.0
+SMOKE_S = 60.0
+# What fails in these must not go on answering while people decide.
+IN_ROUTING: frozenset[Phase] = frozenset({"smoke", "gates", "soak"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionsSite:
+    """The regions of a rollout."""
+
+    started: Started
+    regions: Mapping[str, SiteRegion]
+    waiter: Callable[[Callable[[], bool]], Waiter]
+    # Told before a release is first applied: a lab has to know what it mocks.
+    announce: Callable[[Release], None] = lambda _release: None
+
+    @cached_property
+    def _phases(self) -> Mapping[Phase, Callable[[_Part], Result]]:
+        return {
+            "preflight": self._preflight,
+            "drain": self._drain,
+            "assign": self._assign,
+            "apply": self._apply,
+            "verify": self._verify,
+            "ready": self._ready,
+            "registered": self._registered,
+            "smoke": self._smoke,
+            "restore": self._registered,  # again: the smoke may have taken a while
+            "gates": self._gates,
+            "soak": self._soak,
+        }
+
+    def do(self, action: Do, stop: Callable[[], bool]) -> Result:
+        """Do one phase in each region of the step; the first that is not well is the answer."""
+        replicas: dict[str, list[str]] = defaultdict(list)
+        for place in action.step.places:
+            replicas[place.region].append(place.replica)
+        notes = []
+        for name, own in replicas.items():
+            part = _Part(
+                region=self.regions[name],
+                replicas=tuple(own),
+                action=action,
+                waiter=self.waiter(stop),
+            )
+            result = self._phases[action.phase](part)
+            if result.outcome == "failed" and action.phase in IN_ROUTING:
+                part.route(on=False)
+                result = Result("failed", f"{result.why}; taken out of routing")
+            if result.outcome != "ok":
+                return Result(result.outcome, f"{name}: {result.why}")
+            notes += [f"{name}: {result.why}"] if result.why else []
+        return Result("ok", listed(notes))
+
+    def _preflight(self, part: _Part) -> Result:
+        """Refuse to take capacity away where little is left, or where somebody else works."""
+        if wrong := part.region.wrong_cluster():
+            return Result("inconclusive", wrong)
+        waited = part.waiter.until(part.locked, LOCKED_S)
+        if waited.how != "held":
+            return _unsure(waited)
+        forwards = part.action.target == self.started.new
+        waited = part.waiter.until(
+            lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
+        )
+        return OK if waited.how == "held" else _unsure(waited)
+
+    def _not_enough(self, part: _Part, *, all_others: bool) -> str:
+        serving = part.region.serving()
+        racks = part.region.racks
+        absent = sorted(set(racks) - serving - set(part.replicas))
+        if all_others and absent:
+            return f"other replicas do not serve: {listed(absent)}"
+        return floor_broken(serving, racks, part.replicas, self.started.floor)
+
+    def _drain(self, part: _Part) -> Result:
+        """Take the replicas out of routing, then let their streams end."""
+        part.route(on=False)
+        leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
+        names = {pod.name for pod in leaders}
+
+        def still_routed() -> str:
+            return listed(
+                f"{name} is still in routing"
+                for name in sorted(names & part.region.cluster.in_routing())
+            )
+
+        waited = part.waiter.until(still_routed, OUT_OF_ROUTING_S)
+        if waited.how != "held":
+            return _unsure(waited)
+        budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
+        if not budgets:
+            return OK
+        heard_s = part.waiter.clock() + HEARD_S
+
+        def busy() -> str:
+            streams = part.region.streams(part.replicas)
+            early = part.waiter.clock() < heard_s
+            return streams or ("frontends may not have heard yet" if early else "")
+
+        waited = part.waiter.until(busy, max(*budgets, HEARD_S))
+        if waited.how == "stopped":
+            return _unsure(waited)
+        late = waited.how == "late"
+        return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
+
+    def _assign(self, part: _Part) -> Result:
+        self.announce(part.region.stack.release(part.action.target))
+        part.region.stack.assign(dict.fromkeys(part.replicas, part.action.target))
+        return OK
+
+    def _apply(self, part: _Part) -> Result:
+        """Let Pulumi do what is assigned, after a look at what it would do."""
+        waited = part.waiter.until(part.locked, LOCKED_S)
+        if waited.how != "held":
+            return _unsure(waited)
+        stack, refresh = part.region.stack, part.action.refresh
+        preview = stack.preview(refresh=refresh)
+        if others := touches_others(preview.touched, part.replicas):
+            return Result(
+                "inconclusive",
+                f"the update would also do this: {others}. Nothing was applied. See who changed "
+                "these objects, undo it or apply it by hand, then resume",
+            )
+        stack.up(refresh=refresh)
+        return OK
+
+    def _verify(self, part: _Part) -> Result:
+        """Compare what the cluster has with what the release renders to."""
+        wrong = []
+        for name in part.replicas:
+            live = part.region.cluster.workload(name)
+            if not live:
+                wrong.append(f"{name} is not there")
+            elif why := differs(live, part.region.stack.rendered(name)):
+                wrong.append(f"{name}: {why}")
+        if wrong:
+            return Result("failed", f"the cluster has not what was applied: {listed(wrong)}")
+        return OK
+
+    def _ready(self, part: _Part) -> Result:
+        target = part.action.target
+        nodes = part.region.stack.release(target).nodes
+        waited = part.waiter.until(
+            lambda: pods_missing(part.region.cluster.engines(), part.replicas, target, nodes),
+            self.started.deadlines.ready_s,
+        )
+        return _verdict(waited, "after the deadline `ready`")
+
+    def _registered(self, part: _Part) -> Result:
+        """Wait until the frontends have the replicas: Ready alone is not enough.
+
+        New pods are born into routing; one that an earlier try took out has to be put back.
+        """
+        part.route(on=True)
+        waited = part.waiter.until(lambda: _absent(part), self.started.deadlines.registered_s)
+        return _verdict(waited, "after the deadline `registered`")
+
+    def _smoke(self, part: _Part) -> Result:
+        """Ask each replica at each frontend, by its worker's id, so that no other answers."""
+        waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
+        return _verdict(waited, f"asked for {SMOKE_S:.0f} s")
+
+    def _gates(self, part: _Part) -> Result:
+        """Judge live traffic, once there was enough of it.
+
+        On the way back nothing is judged: what it leads to has served before, and it must not
+        wait for traffic that a broken release keeps away.
+        """
+        if part.action.target != self.started.new:
+            return Result("ok", "not judged on the way back")
+        gates = self.started.gates.get(part.action.step.wave, Gates())
+        before = part.region.counts()
+        seen = Counts()
+
+        def more_needed() -> str:
+            nonlocal seen
+            seen = counted_since(before, part.region.counts())
+            return "" if _hopeless(seen, gates) else too_few(seen, gates)
+
+        waited = part.waiter.until(more_needed, self.started.deadlines.gates_s)
+        if waited.how != "held":
+            return _unsure(waited)
+        if broken := gate_broken(seen, gates):
+            return Result("failed", broken)
+        return Result("ok", f"{seen.requests:.0f} requests; not measured: {', '.join(UNMEASURED)}")
+
+    def _soak(self, part: _Part) -> Result:
+        """Let time pass over the wave; a replica that is lost meanwhile ends it."""
+        if not part.action.step.soak_s:
+            return OK
+        lost = ""
+
+        def quiet() -> str:
+            nonlocal lost
+            lost = _absent(part)
+            return "" if lost else "soaking"
+
+        waited = part.waiter.until(quiet, part.action.step.soak_s)
+        if waited.how == "stopped":
+            return _unsure(waited)
+        return Result("failed", f"while it soaked: {lost}") if lost else OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What a phase has to do in one region."""
+
+    region: SiteRegion
+    replicas: tuple[str, ...]
+    action: Do
+    waiter: Waiter
+
+    def route(self, *, on: bool) -> None:
+        """Put the leaders into routing, or take them out."""
+        for pod in self.region.leaders():
+            if pod.replica in self.replicas and pod.routed != on:
+                self.region.cluster.route(pod, on=on)
+
+    def locked(self) -> str:
+        """Say who updates the stack at the moment."""
+        try:
+            self.region.stack.check_unlocked()
+        except ApplyError as error:
+            return str(error)
+        return ""
+
+
+def _absent(part: _Part) -> str:
+    serving = part.region.serving()
+    return listed(f"{name} is not in routing" for name in part.replicas if name not in serving)
+
+
+def _hopeless(seen: Counts, gates: Gates) -> bool:
+    """Tell whether the gates are broken however well all requests to come end."""
+    return seen.errors > gates.max_error_rate * max(seen.requests, gates.min_requests)
+
+
+def _verdict(waited: Waiting, when: str) -> Result:
+    """Blame the release for what is missing at a deadline, and nobody for a wait that was ended."""
+    match waited.how:
+        case "held":
+            return OK
+        case "late":
+            return Result("failed", f"{waited.missing}, {when}")
+        case _:
+            return _unsure(waited)
+
+
+def _unsure(waited: Waiting) -> Result:
+    asked = "asked to turn back; " if waited.how == "stopped" else ""
+    return Result("inconclusive", f"{asked}{waited.missing}")

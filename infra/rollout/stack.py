@@ -1,0 +1,137 @@
+"""Read and change which release each replica of a region is to run: its stack's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet, load_release
+from fleet.release import Release, release_id
+from infra.render import KubeObject, render_region
+from infra.settings import Settings, from_config
+from infra.stacks import StackRunner, UpResult
+
+PROJECT = "k3fleet-serving"
+
+
+@dataclass(frozen=True, slots=True)
+class FileConfig:
+    """A stack configuration file, read as a Pulumi program would be given it."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> FileConfig:
+        """Read a file; raise ConfigError for what is none."""
+        try:
+            config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
+        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{path}: cannot be read as a stack configuration. "
+                "Restore it, or bring the region up anew."
+            ) from error
+        found = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items()}
+        return cls(found)
+
+    def get(self, key: str) -> str | None:
+        """Give a text."""
+        value = self.values.get(key)
+        return None if value is None else str(value)
+
+    def get_bool(self, key: str) -> bool | None:
+        """Give a flag; Pulumi writes it as a text when it writes the file anew."""
+        value = self.values.get(key)
+        return None if value is None else str(value).lower() == "true"
+
+    def get_int(self, key: str) -> int | None:
+        """Give a number."""
+        value = self.values.get(key)
+        return value if value is None else int(value)
+
+    def get_object(self, key: str) -> object:
+        """Give a list or a mapping."""
+        return self.values.get(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The serving stack of one region."""
+
+    runner: StackRunner
+    fleet: Fleet
+    sources: Mapping[str, str]  # release id -> preset or file, of the rollout
+
+    def assign(self, replicas: Mapping[str, str]) -> None:
+        """Write down what replicas are to run; the serial grows only when something changes."""
+        settings = self._settings()
+        before = settings.options.assignment
+        after = {**before, **replicas}
+        if after == before:
+            return
+        known = {self._id_of(name): name for name in settings.releases}
+        wanted = set(after.values()) - {self.fleet.release_id}
+        # What no replica runs any more is left out: its file may go.
+        names = [name for id_, name in {**self.sources, **known}.items() if id_ in wanted]
+        options = replace(
+            settings.options, assignment=after, serial=settings.options.serial + 1, releases={}
+        )
+        changed = replace(settings, releases=tuple(names), options=options)
+        replace(self.runner, settings=changed).write_config()
+
+    def check_unlocked(self) -> None:
+        """Raise ApplyError while an update of the stack runs."""
+        self.runner.unlock()
+
+    def preview(self, *, refresh: bool) -> UpResult:
+        """Say what an update would do."""
+        return self._now().preview(refresh=refresh)
+
+    def up(self, *, refresh: bool) -> UpResult:
+        """Bring the region to what is assigned."""
+        return self._now().up(refresh=refresh)
+
+    def rendered(self, replica: str) -> KubeObject:
+        """Give the object of a replica as its assigned release renders to."""
+        settings = self._settings()
+        objects = render_region(self.fleet, settings.region, "serving", settings.options)
+        return next(
+            item
+            for item in objects
+            if (item["kind"], item["metadata"]["name"]) == ("LeaderWorkerSet", replica)
+        )
+
+    def release(self, identity: str) -> Release:
+        """Give a release by its id; raise ConfigError where its file is another one by now."""
+        if identity == self.fleet.release_id:
+            return self.fleet.release
+        return release_of(identity, self.sources, self.fleet.path)
+
+    def _id_of(self, name: str) -> str:
+        return release_id(load_release(name, beside=self.fleet.path))
+
+    def _settings(self) -> Settings:
+        return from_config(FileConfig.read(self.runner.config_file))
+
+    def _now(self) -> StackRunner:
+        return replace(self.runner, settings=self._settings())
+
+
+def release_of(identity: str, sources: Mapping[str, str], fleet_file: Path) -> Release:
+    """Read a release from where the record says it is."""
+    if identity not in sources:
+        raise ConfigError(
+            f"release {identity}: the rollout does not say where it is read from. "
+            "Restore the rollout's record."
+        )
+    release = load_release(sources[identity], beside=fleet_file)
+    if (found := release_id(release)) != identity:
+        raise ConfigError(
+            f"{sources[identity]}: is release {found} by now, the rollout brings {identity}. "
+            "Restore the file: a release that is on its way must not change."
+        )
+    return release

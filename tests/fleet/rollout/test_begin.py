@@ -1,0 +1,110 @@
+"""How a rollout begins, and what must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import ConfigError
+from fleet.load import Fleet, load_fleet
+from fleet.release import Release, release_id
+from fleet.rollout.begin import Running, plan_from, recorded, require_possible
+from fleet.rollout.record import Started
+from fleet.rollout.state import read_state
+from fleet.rollout.strategy import Strategy, WaveSpec
+
+DEMO = Path(__file__).parents[3] / "fleets/demo.yaml"
+STRATEGY = Strategy(waves=(WaveSpec(scope="canary", soak_s=60.0), WaveSpec(scope="rest")))
+
+
+@pytest.fixture(scope="module")
+def demo() -> Fleet:
+    """Give the demo fleet."""
+    return load_fleet(DEMO)
+
+
+def changed(fleet: Fleet, **fields: object) -> Release:
+    return fleet.release.model_copy(update={"name": "new", "max_num_seqs": 9, **fields})
+
+
+def running(fleet: Fleet, *others: Release) -> Running:
+    """Say that all replicas run the fleet's release but one for each other release."""
+    assigned = {
+        f"{rack}-{slot}": fleet.release_id for rack in ("use1-r01", "euw1-r01") for slot in range(9)
+    }
+    for slot, release in enumerate(others):
+        assigned[f"use1-r01-{slot}"] = release_id(release)
+    releases = {release_id(release): release for release in (fleet.release, *others)}
+    return Running(assigned=assigned, releases=releases)
+
+
+def test_the_record_has_all_that_driving_needs(demo: Fleet) -> None:
+    """Another process, without the strategy file, gets the same steps, floors and gates."""
+    new = changed(demo)
+    plan = plan_from(demo, running(demo), new, STRATEGY, ("us-east",))
+    sources = {demo.release_id: demo.spec.release, release_id(new): "/releases/new.yaml"}
+    started = recorded(demo, plan, STRATEGY, releases=sources, by="me", at_s=1.0)
+    assert Started.model_validate_json(started.model_dump_json()) == started
+    assert started.gates == {wave.scope: wave.gates for wave in STRATEGY.waves}
+    assert (started.floor, started.deadlines) == (STRATEGY.floor, STRATEGY.deadlines)
+    assert started.releases == sources
+    assert [step.soak_s for step in started.steps] == [60.0, *[0.0] * 7, 300.0]
+    places = [place for step in started.steps for place in step.places]
+    assert {(place.rack, place.region) for place in places} == {("use1-r01", "us-east")}
+    assert read_state([started]).assigned == dict.fromkeys(
+        (place.replica for place in places), demo.release_id
+    )
+
+
+def test_the_way_starts_at_what_runs(demo: Fleet) -> None:
+    """After a rollout the fleet file still names the release before it."""
+    mid, new = changed(demo), changed(demo, name="newer")
+    now = running(demo)
+    everywhere = Running(
+        assigned=dict.fromkeys(now.assigned, release_id(mid)), releases={release_id(mid): mid}
+    )
+    plan = plan_from(demo, everywhere, new, STRATEGY, ())
+    assert (plan.old, plan.new) == (release_id(mid), release_id(new))
+    assert plan_from(demo, everywhere, mid, STRATEGY, ()).steps == ()
+
+
+def test_several_releases_are_brought_to_one_first(demo: Fleet) -> None:
+    """A way back would not know where to."""
+    with pytest.raises(ConfigError, match="several releases"):
+        plan_from(demo, running(demo, changed(demo)), changed(demo, name="newer"), STRATEGY, ())
+
+
+def test_the_rest_of_an_aborted_rollout_can_be_brought_out(demo: Fleet) -> None:
+    """Those that have the release already are no part of it."""
+    new = changed(demo)
+    plan = plan_from(demo, running(demo, new), new, STRATEGY, ())
+    assert plan.unchanged == 1
+    assert "use1-r01-0" not in {name for step in plan.steps for name in step.replicas}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"block_size": 2048}, "block_size must not differ"),
+        ({"edge": {"retries": 5}}, "edge.retries would change frontends or gateway"),
+    ],
+)
+def test_what_no_step_can_do_is_refused(demo: Fleet, fields: dict[str, object], words: str) -> None:
+    """At the prompt, and not with a replica out of routing."""
+    data = demo.release.model_dump() | {"name": "new"} | fields
+    new = Release.model_validate(data)
+    plan = plan_from(demo, running(demo), new, STRATEGY, ())
+    with pytest.raises(ConfigError, match=words):
+        require_possible(demo, plan, demo.release, new)
+
+
+def test_the_operators_backend_is_refused(demo: Fleet) -> None:
+    """Its Services are not ours, so no label takes a replica out of routing."""
+    fleet = replace(demo, spec=demo.spec.model_copy(update={"backend": "dgd"}))
+    new = changed(demo)
+    plan = plan_from(demo, running(demo), new, STRATEGY, ())
+    with pytest.raises(ConfigError, match="backend dgd"):
+        require_possible(fleet, plan, demo.release, new)
+    require_possible(demo, plan, demo.release, new)

@@ -1,0 +1,268 @@
+"""What each phase of a step decides, in a region that the test owns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from rollout_site import FIRST, RACK, REGION, REPLICAS, FakeRegion, FakeStack, Rig, pods_of
+
+from fleet.load import Fleet
+from fleet.release import release_id
+from fleet.rollout.record import Phase, Place, RecordedStep, Started
+from fleet.rollout.strategy import Deadlines, Floor, Gates
+from infra.rollout.checks import Counts
+from infra.rollout.driver import Result
+from infra.stack_events import Touched
+
+DRAIN_S = 40.0
+
+
+@pytest.fixture
+def rig(make_fleet: Callable[..., Fleet]) -> Rig:
+    """Give a region of three replicas in which all is well, half way to a new release."""
+    fleet = make_fleet({RACK: 6})
+    old = fleet.release.model_copy(update={"drain_s": DRAIN_S, "name": "old"})
+    fleet = replace(fleet, release=old, release_id=release_id(old))
+    new = old.model_copy(update={"name": "new", "max_num_seqs": 9})
+    stack = FakeStack(fleet, (release_id(new), new))
+    pods = [pod for name in REPLICAS for pod in pods_of(name, fleet.release_id)]
+    place = Place(replica=FIRST, rack=RACK, region=REGION)
+    started = Started(
+        at_s=0.0,
+        by="t",
+        old=fleet.release_id,
+        new=release_id(new),
+        steps=(RecordedStep(wave="canary", places=(place,)),),
+        on_fail="hold",
+        reruns=0,
+        floor=Floor(rack=0.6, region=0.6),
+        deadlines=Deadlines(ready_s=100.0, registered_s=20.0, gates_s=60.0),
+        gates={"canary": Gates(min_requests=10, max_error_rate=0.1)},
+    )
+    return Rig(FakeRegion(stack, pods), started)
+
+
+def leader(rig: Rig, replica: str = FIRST) -> int:
+    return [pod.name for pod in rig.region.pods].index(f"{replica}-0")
+
+
+def change(rig: Rig, replica: str = FIRST, **changes: object) -> None:
+    index = leader(rig, replica)
+    rig.region.pods[index] = replace(rig.region.pods[index], **changes)  # type: ignore[arg-type]
+
+
+def roll(rig: Rig, release: str) -> None:
+    """Make the first replica's pods anew, as the cluster does after an update."""
+    rig.region.pods[0:2] = pods_of(FIRST, release)
+
+
+def test_a_region_that_is_well_lets_a_replica_go(rig: Rig) -> None:
+    """Without any wait."""
+    assert rig.do("preflight") == Result("ok")
+    assert rig.now_s == 0.0
+
+
+def test_nothing_is_taken_away_while_another_replica_is_gone(rig: Rig) -> None:
+    """It may come back within the deadline; else somebody has to look."""
+    rig.region.unregistered = {REPLICAS[1]}
+    assert rig.do("preflight") == Result(
+        "inconclusive", f"{REGION}: other replicas do not serve: {REPLICAS[1]}"
+    )
+    assert rig.now_s == 20.0
+    rig.at(25.0, rig.region.unregistered.clear)
+    assert rig.do("preflight").outcome == "ok"
+
+
+def test_the_way_back_needs_only_the_floor(rig: Rig) -> None:
+    """A node may have died meanwhile, and the broken replica serves nobody anyway."""
+    rig.region.unregistered = {REPLICAS[1]}
+    assert "the floor is 2" in rig.do("preflight", back=True).why
+    change(rig, routed=False)
+    assert rig.do("preflight", back=True).outcome == "ok"
+
+
+def test_a_running_update_is_waited_for(rig: Rig) -> None:
+    """A killed driver leaves one behind; it ends by itself."""
+    rig.region.stack.lock = "an update is running: process 7."
+    rig.at(30.0, lambda: setattr(rig.region.stack, "lock", ""))
+    assert rig.do("preflight").outcome == "ok"
+    assert rig.now_s >= 30.0
+    rig.region.stack.lock = "an update is running: process 8."
+    assert "process 8" in rig.do("apply").why
+    assert rig.region.stack.done == []
+
+
+def test_another_fleets_cluster_is_not_touched(rig: Rig) -> None:
+    """A kubeconfig is a path, and paths change."""
+    rig.region.foreign = "kubeconfig: belongs to fleet other"
+    assert rig.do("preflight").outcome == "inconclusive"
+
+
+def test_draining_takes_out_of_routing_and_waits_for_streams(rig: Rig) -> None:
+    """The pod stays: its streams go on."""
+    rig.region.working = {FIRST: 3}
+    rig.at(12.0, rig.region.working.clear)
+    assert rig.do("drain") == Result("ok")
+    assert rig.now_s == 12.0
+    assert [pod.routed for pod in rig.region.leaders()] == [False, True, True]
+
+
+def test_an_idle_replica_is_given_a_moment(rig: Rig) -> None:
+    """A frontend may have chosen it just before it heard."""
+    rig.at(1.0, lambda: rig.region.working.update({FIRST: 1}))
+    rig.at(4.0, rig.region.working.clear)
+    assert rig.do("drain") == Result("ok")
+    assert rig.now_s == 4.0
+
+
+def test_streams_that_outlive_the_budget_are_named(rig: Rig) -> None:
+    """They are cut; nobody may be surprised by it."""
+    rig.region.working = {FIRST: 3}
+    result = rig.do("drain")
+    assert result.outcome == "ok"
+    assert "the drain budget is over" in result.why
+    assert f"{FIRST} works on 3 requests" in result.why
+    assert rig.now_s == DRAIN_S
+
+
+def test_a_replica_that_stays_in_routing_is_not_deleted(rig: Rig) -> None:
+    """Its sessions would be cut without warning."""
+    rig.region.stuck = True
+    assert "still in routing" in rig.do("drain").why
+
+
+def test_a_replica_without_pods_has_nothing_to_drain(rig: Rig) -> None:
+    """A node died; the way back must still work."""
+    rig.region.pods = rig.region.pods[2:]
+    assert rig.do("drain", back=True) == Result("ok")
+
+
+def test_the_assignment_is_told_before_it_is_written(rig: Rig) -> None:
+    """A lab has to know what it mocks before a pod asks."""
+    assert rig.do("assign").outcome == "ok"
+    assert [release.name for release in rig.announced] == ["new"]
+    assert rig.region.stack.assigned == {FIRST: rig.started.new}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_refresh_goes_into_the_look_and_the_update(rig: Rig, back: bool) -> None:
+    """A look that trusts an old state would allow what the update then does."""
+    assert rig.do("apply", back=back).outcome == "ok"
+    assert rig.region.stack.done == [f"preview {back}", f"up {back}"]
+
+
+def test_an_update_that_touches_others_is_not_applied(rig: Rig) -> None:
+    """Somebody edited the fleet file, or a replica by hand."""
+    name = f"LeaderWorkerSet/k3/{REPLICAS[1]}"
+    rig.region.stack.touched = (Touched(operation="update", kind="LeaderWorkerSet", name=name),)
+    result = rig.do("apply")
+    assert result.outcome == "inconclusive"
+    assert f"update LeaderWorkerSet {name}" in result.why
+    assert rig.region.stack.done == ["preview False"]
+
+
+def test_what_is_live_is_compared_with_the_release(rig: Rig) -> None:
+    """Pulumi says "unchanged" after a cancelled update while the other release runs."""
+    stack = rig.region.stack
+    rig.region.live = {FIRST: stack.rendered(FIRST)}  # of the old release
+    rig.do("assign")
+    result = rig.do("verify")
+    assert result.outcome == "failed"
+    assert f"release {rig.started.old}, not {rig.started.new}" in result.why
+    rig.region.live = {FIRST: stack.rendered(FIRST)}
+    assert rig.do("verify") == Result("ok")
+    rig.region.live = {}
+    assert f"{FIRST} is not there" in rig.do("verify").why
+
+
+def test_ready_means_the_new_pods(rig: Rig) -> None:
+    """Those of the old release are still Ready when the phase begins."""
+    rig.at(50.0, lambda: roll(rig, rig.started.new))
+    assert rig.do("ready") == Result("ok")
+    assert rig.now_s == 50.0
+
+
+def test_a_release_that_never_gets_ready_has_failed(rig: Rig) -> None:
+    """At the deadline of the strategy, with what is missing."""
+    roll(rig, rig.started.new)
+    change(rig, ready=False)
+    result = rig.do("ready")
+    assert result.outcome == "failed"
+    assert f"{FIRST}: its leader is not Ready, after the deadline `ready`" in result.why
+    assert rig.now_s == 100.0
+
+
+@pytest.mark.parametrize("phase", ["ready", "registered", "smoke", "gates", "soak"])
+def test_a_wait_ends_when_somebody_asks_to_turn_back(rig: Rig, phase: Phase) -> None:
+    """In the next look, not at a deadline two hours away; and it is no verdict."""
+    change(rig, ready=phase == "soak", routed=True)
+    rig.region.mute = {FIRST}
+    rig.at(3.0, lambda: setattr(rig, "stopping", True))
+    result = rig.do(phase, soak_s=1000.0)
+    assert (result.outcome, rig.now_s) == ("inconclusive", 3.0)
+    assert "asked to turn back" in result.why
+
+
+def test_registered_puts_back_what_an_earlier_try_took_out(rig: Rig) -> None:
+    """Resumed after a failed smoke, the same pods are still there."""
+    change(rig, routed=False)
+    assert rig.do("registered") == Result("ok")
+    assert rig.region.leaders()[0].routed
+
+
+def test_a_replica_that_the_frontends_do_not_get_has_failed(rig: Rig) -> None:
+    """Ready is not enough."""
+    rig.region.unregistered = {FIRST}
+    result = rig.do("registered")
+    assert (result.outcome, rig.now_s) == ("failed", 20.0)
+
+
+def test_a_silent_replica_leaves_routing_at_once(rig: Rig) -> None:
+    """Requests would hang in it while people decide."""
+    rig.region.mute = {FIRST}
+    result = rig.do("smoke")
+    assert result.outcome == "failed"
+    assert result.why.endswith("taken out of routing")
+    assert not rig.region.leaders()[0].routed
+
+
+def test_gates_wait_for_enough_requests(rig: Rig) -> None:
+    """And name what nobody measured."""
+    rig.region.counted = Counts(requests=1000, errors=900)  # before this step
+    rig.at(5.0, lambda: setattr(rig.region, "counted", Counts(requests=1009, errors=900)))
+    rig.at(9.0, lambda: setattr(rig.region, "counted", Counts(requests=1010, errors=901)))
+    result = rig.do("gates")
+    assert (result.outcome, rig.now_s) == ("ok", 9.0)
+    assert "10 requests; not measured: max_ttft_ratio" in result.why
+
+
+def test_gates_without_traffic_are_inconclusive(rig: Rig) -> None:
+    """Nobody knows; that is neither good nor bad."""
+    result = rig.do("gates")
+    assert (result.outcome, rig.now_s) == ("inconclusive", 60.0)
+    assert "0 of 10 requests" in result.why
+
+
+def test_broken_gates_do_not_wait_for_the_rest(rig: Rig) -> None:
+    """Two errors are more than a tenth of ten, whatever comes."""
+    rig.at(4.0, lambda: setattr(rig.region, "counted", Counts(requests=3, errors=2)))
+    result = rig.do("gates")
+    assert (result.outcome, rig.now_s) == ("failed", 4.0)
+    assert "max_error_rate: 2 errors in 3 requests" in result.why
+    assert not rig.region.leaders()[0].routed
+
+
+def test_the_way_back_waits_for_no_traffic(rig: Rig) -> None:
+    """A broken release keeps it away."""
+    assert rig.do("gates", back=True) == Result("ok", f"{REGION}: not judged on the way back")
+
+
+def test_a_soak_is_as_long_as_it_says(rig: Rig) -> None:
+    """And ends early only when the replica is lost."""
+    assert rig.do("soak", soak_s=30.0) == Result("ok")
+    assert rig.now_s == 30.0
+    rig.at(35.0, lambda: change(rig, ready=False))
+    result = rig.do("soak", soak_s=30.0)
+    assert (result.outcome, rig.now_s) == ("failed", 35.0)

@@ -1,0 +1,146 @@
+"""Watch a rollout in a lab from outside: the API servers, the record, and clients."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from fleet.rollout.record import Began
+from infra.rollout.cluster import Cluster
+from infra.rollout.journal import Journal
+from lab.network import loopback_address
+
+POLL_S = 0.2
+PATIENCE_S = 120.0
+
+
+@dataclass
+class Watched:
+    """What was seen while it was watched."""
+
+    fewest: dict[str, int] = field(default_factory=dict)  # region -> replicas in routing, at least
+    pods: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # leaders' uids
+    answers: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab that `lab up -o json` has told about."""
+
+    told: Mapping[str, Any]
+    model: str
+
+    @property
+    def clusters(self) -> list[Cluster]:
+        return [
+            Cluster(
+                region=name,
+                kubeconfig=Path(region["kubeconfig"]),
+                namespace=self.told["namespace"],
+                reach=loopback_address,
+            )
+            for name, region in self.told["regions"].items()
+        ]
+
+    def releases(self) -> dict[str, str]:
+        """Read which release the leader of each replica runs."""
+        return {
+            pod.replica: pod.release
+            for cluster in self.clusters
+            for pod in cluster.engines()
+            if pod.leader and pod.ready
+        }
+
+    def leaders(self) -> dict[str, str]:
+        """Read the uid of each replica's leader."""
+        return {
+            pod.replica: pod.uid
+            for cluster in self.clusters
+            for pod in cluster.engines()
+            if pod.leader and not pod.deleting
+        }
+
+    def stream(self, replica: str, tokens: int, heard: list[str]) -> None:
+        """Have a replica write a long answer, and keep how it ended."""
+        [cluster] = [c for c in self.clusters if f"{replica}-0" in c.workers()]
+        [frontend] = cluster.frontends()
+        asked = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": "a long story"}],
+            "max_tokens": tokens,
+            "stream": True,
+            "nvext": {"backend_instance_id": int(cluster.workers()[f"{replica}-0"])},
+        }
+        url = f"http://{frontend}:8000/v1/chat/completions"
+        with httpx2.stream("POST", url, json=asked, timeout=60, trust_env=False) as reply:
+            heard += [line for line in reply.iter_lines() if line.startswith("data:")]
+
+    @contextmanager
+    def watched(self) -> Iterator[Watched]:
+        """Look at the API servers and be a client of every region while the block runs."""
+        seen, stop = Watched(), threading.Event()
+        urls = [region["gateway_url"] for region in self.told["regions"].values()]
+        threads = [
+            *(threading.Thread(target=self._look, args=(c, seen, stop)) for c in self.clusters),
+            *(threading.Thread(target=self._chat, args=(u, seen, stop)) for u in urls),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield seen
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(timeout=PATIENCE_S)
+
+    def _look(self, cluster: Cluster, seen: Watched, stop: threading.Event) -> None:
+        while not stop.wait(POLL_S):
+            routed = len(cluster.in_routing())
+            seen.fewest[cluster.region] = min(routed, seen.fewest.get(cluster.region, routed))
+            for pod in cluster.engines():
+                if pod.leader:
+                    seen.pods[pod.replica].add(pod.uid)
+
+    def _chat(self, url: str, seen: Watched, stop: threading.Event) -> None:
+        asked = {"model": self.model, "messages": [{"role": "user", "content": "hello"}]}
+        while not stop.wait(POLL_S):
+            try:
+                reply = httpx2.post(
+                    f"{url}/v1/chat/completions",
+                    json={**asked, "max_tokens": 20},
+                    timeout=60,
+                    trust_env=False,
+                )
+                reply.raise_for_status()
+                assert reply.json()["usage"]["completion_tokens"] > 0
+            except (httpx2.HTTPError, AssertionError) as error:
+                seen.faults.append(repr(error))
+            else:
+                seen.answers += 1
+
+
+def phase_s(record: Path, phase: str) -> float:
+    """Say how long a phase took the first time."""
+    entries = Journal(record).read()
+    began = next(e for e in entries if isinstance(e, Began) and e.phase == phase)
+    return entries[entries.index(began) + 1].at_s - began.at_s
+
+
+def wait_for_phase(record: Path, phase: str, after: int) -> int:
+    """Wait until a phase has begun behind an entry of a record; give the record's length."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        entries = Journal(record).read()
+        if any(isinstance(e, Began) and e.phase == phase for e in entries[after:]):
+            return len(entries)
+        time.sleep(0.02)
+    raise AssertionError(f"{phase} has not begun")

@@ -1,0 +1,172 @@
+"""A region that a test owns: its pods, its stack, its frontends, and its time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleet.errors import ApplyError
+from fleet.load import Fleet
+from fleet.release import Release
+from fleet.rollout.record import Phase, Place, RecordedStep, Started
+from fleet.rollout.state import Do
+from infra.options import Options
+from infra.render import render_region
+from infra.rollout.checks import Counts, EnginePod
+from infra.rollout.driver import Result
+from infra.rollout.site import RegionsSite
+from infra.rollout.waiting import Waiter
+from infra.stack_events import Touched
+
+REGION, RACK = "us-east", "use1-r01"
+REPLICAS = [f"{RACK}-{slot}" for slot in range(3)]
+FIRST = REPLICAS[0]
+
+
+def pods_of(replica: str, release: str) -> list[EnginePod]:
+    """Give leader and second pod, as they are when all is well."""
+    leader = EnginePod(
+        name=f"{replica}-0",
+        uid=f"{replica}-{release}",
+        replica=replica,
+        rack=RACK,
+        release=release,
+        leader=True,
+        phase="Running",
+        ready=True,
+        deleting=False,
+        routed=True,
+        address="10.0.0.1",
+    )
+    return [leader, replace(leader, name=f"{replica}-0-1", leader=False)]
+
+
+@dataclass
+class FakeStack:
+    """What is assigned, and what Pulumi would do."""
+
+    fleet: Fleet
+    new: tuple[str, Release]
+    lock: str = ""
+    touched: tuple[Touched, ...] = ()
+    done: list[str] = field(default_factory=list)
+    assigned: dict[str, str] = field(default_factory=dict)
+
+    def check_unlocked(self) -> None:
+        if self.lock:
+            raise ApplyError(self.lock)
+
+    def assign(self, replicas: Mapping[str, str]) -> None:
+        self.assigned.update(replicas)
+
+    def preview(self, *, refresh: bool) -> FakeStack:
+        self.done.append(f"preview {refresh}")
+        return self
+
+    def up(self, *, refresh: bool) -> None:
+        self.done.append(f"up {refresh}")
+
+    def release(self, identity: str) -> Release:
+        return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
+
+    def rendered(self, replica: str) -> dict[str, Any]:
+        options = Options(assignment=self.assigned, releases=dict([self.new]))
+        return next(
+            item
+            for item in render_region(self.fleet, REGION, "serving", options)
+            if (item["kind"], item["metadata"]["name"]) == ("LeaderWorkerSet", replica)
+        )
+
+
+@dataclass
+class FakeRegion:
+    """A region; `later` is what happens in it, by second."""
+
+    stack: FakeStack
+    pods: list[EnginePod]
+    racks: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, RACK))
+    foreign: str = ""
+    unregistered: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
+    working: dict[str, int] = field(default_factory=dict)
+    counted: Counts = field(default_factory=Counts)
+    live: dict[str, Any] = field(default_factory=dict)
+    stuck: bool = False  # labels have no effect on routing
+
+    @property
+    def cluster(self) -> FakeRegion:
+        return self
+
+    def wrong_cluster(self) -> str:
+        return self.foreign
+
+    def engines(self) -> tuple[EnginePod, ...]:
+        return tuple(self.pods)
+
+    def leaders(self) -> tuple[EnginePod, ...]:
+        return tuple(pod for pod in self.pods if pod.leader and not pod.deleting)
+
+    def in_routing(self) -> frozenset[str]:
+        return frozenset(p.name for p in self.leaders() if p.ready and (p.routed or self.stuck))
+
+    def serving(self) -> frozenset[str]:
+        routed = self.in_routing()
+        names = {pod.replica for pod in self.leaders() if pod.name in routed}
+        return frozenset(names - self.unregistered)
+
+    def route(self, pod: EnginePod, *, on: bool) -> None:
+        self.pods[self.pods.index(pod)] = replace(pod, routed=on)
+
+    def workload(self, replica: str) -> dict[str, Any]:
+        found: dict[str, Any] = copy.deepcopy(self.live.get(replica, {}))
+        return found
+
+    def streams(self, replicas: Collection[str]) -> str:
+        busy = [name for name in replicas if self.working.get(name)]
+        return f"{busy[0]} works on {self.working[busy[0]]} requests" if busy else ""
+
+    def drain_s(self, release: str) -> float:
+        return self.stack.release(release).drain_s
+
+    def silent(self, replicas: Collection[str]) -> str:
+        return ", ".join(f"{name} does not answer" for name in replicas if name in self.mute)
+
+    def counts(self) -> Mapping[str, Counts]:
+        return {"frontend": self.counted}
+
+
+@dataclass
+class Rig:
+    """A site over one fake region, whose time is ours."""
+
+    region: FakeRegion
+    started: Started
+    now_s: float = 0.0
+    later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+    stopping: bool = False
+    announced: list[Release] = field(default_factory=list)
+
+    def do(self, phase: Phase, *, back: bool = False, soak_s: float = 0.0) -> Result:
+        """Do one phase of a step of the first replica."""
+        place = Place(replica=FIRST, rack=RACK, region=REGION)
+        step = RecordedStep(wave="canary", soak_s=soak_s, places=(place,))
+        target = self.started.old if back else self.started.new
+        site = RegionsSite(
+            started=self.started,
+            regions={REGION: self.region},  # type: ignore[dict-item]
+            waiter=lambda stop: Waiter(clock=lambda: self.now_s, pause=self._pause, stop=stop),
+            announce=self.announced.append,
+        )
+        action = Do(step=step, phase=phase, target=target, refresh=back)
+        return site.do(action, lambda: self.stopping)
+
+    def at(self, seconds: float, happens: Callable[[], object]) -> None:
+        self.later.append((seconds, happens))
+
+    def _pause(self, seconds: float) -> None:
+        self.now_s += seconds
+        for item in [item for item in self.later if item[0] <= self.now_s]:
+            self.later.remove(item)
+            item[1]()
