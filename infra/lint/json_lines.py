@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fleet.yaml_document import NodePath
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rf"\s*({_STRING}|[{{}}\[\],:]|[^\s{{}}\[\],:\"]+)", re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 

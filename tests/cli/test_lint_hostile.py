@@ -5,6 +5,7 @@ Never a traceback (exit code 70), and never minutes.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -195,3 +196,15 @@ def test_a_folder_that_links_to_itself_is_read_once(
     (tmp_path / "again").symlink_to(tmp_path)
     code, out, _ = lint(tmp_path, capsys)
     assert (code, out.splitlines()[-1].partition(":")[0]) == (1, "1 file, 1 object")
+
+
+def test_what_is_skipped_in_a_folder_is_said_beside_the_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that reads the JSON gets nothing else, and the findings are all there."""
+    (tmp_path / "pod.yaml").write_text(POD + "  image: twice\n")
+    (tmp_path / "values.yaml").write_text("replicas: 1\n")
+    code, out, err = lint(tmp_path, capsys, "-o", "json")
+    found = {item["file"] for item in json.loads(out)["findings"]}
+    assert (code, found) == (1, {f"{tmp_path}/pod.yaml"})
+    assert err.startswith(f"note: {tmp_path}/values.yaml: no manifest, skipped.")

@@ -22,7 +22,7 @@ _NO_SECRETS = re.compile(
     r"|empty|none|null|dummy|fake|test|token|changeme|x+|-+|\W.*|not\W.*|your\W.*"
 )
 _CACHE_ENV = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE")
-_CACHE_PATH = re.compile(r"cache|hugging|hf|model", re.IGNORECASE)
+_CACHE_PATH = re.compile(r"hugging|\bhf\b|hf[_-]|model|\.cache/?$|^/cache/?$", re.IGNORECASE)
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _ON = frozenset({"1", "true", "yes", "on"})
 # vLLM, TensorRT-LLM and Dynamo's frontend; SGLang; the status server of Dynamo's workers.

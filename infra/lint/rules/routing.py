@@ -44,12 +44,13 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
     for side in sides(scene).values():
         if not side.frontends:
             continue
-        first: str | None = None
-        for workload, command in side.workers:
-            found = _namespace(workload, command)
-            first = first or found
-            if found is not None and found != first:
-                what = f"this engine is in {found}, others of the region are in {first}"
+        workers = [(*item, _namespace(*item)) for item in side.workers]
+        counts = Counter(found for _, _, found in workers if found)
+        looked = {_looks_in(command) for _, command in side.frontends}
+        usual = max(counts, key=lambda name: (name in looked, counts[name]), default=None)
+        for workload, command, found in workers:
+            if found is not None and found != usual:
+                what = f"this engine is in {found}, others of the region are in {usual}"
                 yield Spot(workload.manifest, command.container.path, what)
         yield from _looking_elsewhere(side)
 
@@ -60,12 +61,16 @@ def _looking_elsewhere(side: Side) -> Iterator[Spot]:
         return
     engines = {_namespace(*item) for item in side.workers}
     for workload, command in side.frontends:
-        named = command.given.text("--namespace") or command.env.get("DYN_NAMESPACE")
+        named = _looks_in(command)
         known = engines and None not in engines and named and "$" not in named
         if known and named not in engines and not _looks_by_prefix(command):
             what = f"this frontend looks in {named}, the engines are in "
             what += ", ".join(sorted(map(str, engines)))
             yield Spot(workload.manifest, command.container.path, what)
+
+
+def _looks_in(command: Command) -> str | None:
+    return command.given.text("--namespace") or command.env.get("DYN_NAMESPACE")
 
 
 def _looks_by_prefix(command: Command) -> bool:
