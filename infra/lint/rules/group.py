@@ -75,7 +75,7 @@ RULES: tuple[Rule, ...] = (
         severity="error",
         title="An engine counts as many nodes as its group has pods",
         reason="It waits for ranks that nobody starts, until its start runs out of time.",
-        source="https://docs.vllm.ai/en/latest/serving/parallelism_scaling/",
+        source="https://docs.nvidia.com/dynamo/dev/cli/model-deployment/multi-node-deployment",
         fix="Give --nnodes the size of the LeaderWorkerSet.",
         check=_node_counts,
     ),
@@ -85,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         title="Rank 0 serves, and no other",
         reason="A worker without --headless registers as a model of its own, which answers "
         "nothing; a headless leader leaves the replica without an entrance.",
-        source="https://docs.vllm.ai/en/latest/serving/parallelism_scaling/",
+        source="https://docs.vllm.ai/en/v0.16.0/api/vllm/entrypoints/cli/serve/",
         fix="Give --headless to the workers, and to them only.",
         check=_servers,
     ),
@@ -95,7 +95,7 @@ RULES: tuple[Rule, ...] = (
         title="A group restarts as a whole",
         reason="The other ranks still hold the broken collective: the replica hangs until somebody "
         "deletes them.",
-        source="https://lws.sigs.k8s.io/docs/concepts/ (failure handling)",
+        source="https://github.com/kubernetes-sigs/lws/blob/main/docs/examples/sample/README.md",
         fix="Set restartPolicy to RecreateGroupOnPodRestart.",
         check=_restarts,
     ),

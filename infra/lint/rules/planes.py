@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
         severity="error",
         title="Frontends and engines speak over the same planes",
         reason="Requests, or KV events, are sent where nobody listens.",
-        source="https://docs.nvidia.com/dynamo/latest/design-docs/event-plane",
+        source="https://docs.nvidia.com/dynamo/dev/knowledge-base/concepts/communication-planes/request-plane",
         fix="Set the same DYN_REQUEST_PLANE and DYN_EVENT_PLANE on both, or drop the flag.",
         check=_planes,
     ),
