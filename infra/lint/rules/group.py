@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from infra.lint.commands import Command
+from infra.lint.gpus import counted_gpus
 from infra.lint.pods import PodTemplate, Workload, whole
 from infra.lint.rule import Rule, Spot
 from infra.lint.scene import Scene
@@ -12,6 +14,8 @@ from infra.lint.scene import Scene
 _SIZE = ("spec", "leaderWorkerTemplate", "size")
 _RESTART = ("spec", "leaderWorkerTemplate", "restartPolicy")
 _HEADLESS = "--headless"
+_RAY = re.compile(r"\bray(\b|_)")
+_EXECUTOR = "--distributed-executor-backend"
 # Each node has an API server of its own where a balancer stands before the ranks.
 _SERVERS_EVERYWHERE = ("--data-parallel-hybrid-lb", "--data-parallel-external-lb")
 _ON = frozenset({"1", "true", "yes", "on"})
@@ -39,6 +43,25 @@ def _node_counts(scene: Scene) -> Iterator[Spot]:
             continue
         what = f"--nnodes {nodes}, but a group of {workload.name} has {workload.nodes} pods"
         yield Spot(workload.manifest, command.place("--nnodes"), what)
+    yield from _uncounted(scene)
+
+
+def _uncounted(scene: Scene) -> Iterator[Spot]:
+    """Find vLLM alone in its pod with more tensor ranks than GPUs; Ray would bring the others."""
+    for workload, _, command in _groups(scene):
+        own = command.engine == "vllm" and not command.given.hides_more and workload.is_group
+        if not own or command.has("--nnodes") or command.value(_EXECUTOR) not in (None, "mp"):
+            continue
+        ranks = command.given.number("--tensor-parallel-size", default=1)
+        gpus = counted_gpus(command.container)
+        if ranks is not None and gpus is not None and ranks > gpus and not _has_ray(command):
+            what = f"{ranks} tensor ranks and no --nnodes, but a pod has {gpus} GPUs"
+            yield Spot(workload.manifest, command.container.path, what)
+
+
+def _has_ray(command: Command) -> bool:
+    started = [command.container.data.get(key) for key in ("command", "args")]
+    return bool(_RAY.search(str(started)))
 
 
 def _servers(scene: Scene) -> Iterator[Spot]:

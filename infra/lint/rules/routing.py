@@ -43,6 +43,7 @@ def _namespace(workload: Workload, command: Command) -> str | None:
 def _namespaces(scene: Scene) -> Iterator[Spot]:
     for side in sides(scene).values():
         if not side.frontends:
+            yield from _split_groups(side)
             continue
         workers = [(*item, _namespace(*item)) for item in side.workers]
         counts = Counter(found for _, _, found in workers if found)
@@ -53,6 +54,17 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
                 what = f"this engine is in {found}, others of the region are in {usual}"
                 yield Spot(workload.manifest, command.container.path, what)
         yield from _looking_elsewhere(side)
+
+
+def _split_groups(side: Side) -> Iterator[Spot]:
+    """Find ranks of one group in two namespaces: wrong whatever the frontends do."""
+    first: dict[int, str | None] = {}
+    for workload, command in side.workers:
+        found = _namespace(workload, command)
+        usual = first.setdefault(id(workload.manifest), found)
+        if None not in (found, usual) and found != usual:
+            what = f"this rank is in {found}, the first of its group in {usual}"
+            yield Spot(workload.manifest, command.container.path, what)
 
 
 def _looking_elsewhere(side: Side) -> Iterator[Spot]:
