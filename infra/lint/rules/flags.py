@@ -294,7 +294,7 @@ RULES: tuple[Rule, ...] = (
         title="Every engine has a table of its flags",
         reason="TensorRT-LLM's settings are a file, and no wheel of it is published to read them "
         "from: what is wrong in them shows when the engine starts.",
-        source="https://pypi.org/project/tensorrt-llm (a source package without the source)",
+        source="https://github.com/NVIDIA/TensorRT-LLM (its package on PyPI is a stub)",
         fix="Check the settings against the TensorRT-LLM inside the image",
         check=_not_checked,
     ),
