@@ -8,7 +8,7 @@ import click
 
 from cli import rollout_drive, rollout_status
 from cli.output import output_option, print_json
-from cli.rollout_plan import HERE, named_release, print_plan
+from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
 from fleet.load import load_fleet, load_release
 from fleet.rollout.plan import plan_rollout, rollout_json
 from fleet.rollout.strategy import load_strategy
@@ -27,15 +27,8 @@ def rollout() -> None:
 @rollout.command()
 @click.argument("fleet_file", type=click.Path(path_type=Path))
 @click.argument("release")
-@click.option(
-    "--region", "regions", multiple=True, metavar="NAME", help="Only this region. Repeatable."
-)
-@click.option(
-    "--strategy",
-    "strategy_file",
-    type=click.Path(path_type=Path),
-    help="Waves, pace, floors and gates (docs/rollout.md). Default: one at a time in a rack.",
-)
+@REGIONS
+@STRATEGY
 @output_option
 def plan(
     fleet_file: Path,

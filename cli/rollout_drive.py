@@ -13,7 +13,7 @@ import click
 from cli.options import work_dir_option
 from cli.output import print_line
 from cli.progress import TerminalProgress
-from cli.rollout_plan import HERE, named_release, print_plan
+from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
 from cli.rollout_status import FLEET_FILE, TYPED, lab_rollouts
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
 from fleet.load import load_fleet, load_release
@@ -40,15 +40,8 @@ YES = click.option("--yes", is_flag=True, help="Do not ask; needed without a ter
 @click.command()
 @FLEET_FILE
 @click.argument("release")
-@click.option(
-    "--region", "regions", multiple=True, metavar="NAME", help="Only this region. Repeatable."
-)
-@click.option(
-    "--strategy",
-    "strategy_file",
-    type=click.Path(path_type=Path),
-    help="Waves, pace, floors and gates (docs/rollout.md).",
-)
+@REGIONS
+@STRATEGY
 @YES
 @work_dir_option
 def start(

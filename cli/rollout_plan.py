@@ -12,6 +12,15 @@ from fleet.rollout.plan import PlannedStep, RolloutPlan, listed
 from fleet.units import format_duration
 
 HERE = Path("here")  # paths on the command line are relative to where it is typed
+REGIONS = click.option(
+    "--region", "regions", multiple=True, metavar="NAME", help="Only this region. Repeatable."
+)
+STRATEGY = click.option(
+    "--strategy",
+    "strategy_file",
+    type=click.Path(path_type=Path),
+    help="Waves, pace, floors and gates (docs/rollout.md). Default: one at a time in a rack.",
+)
 
 
 def named_release(release: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fleet.release import moves
 from fleet.units import whole_number
 from infra.lint.images import parse_image
 from infra.lint.pods import sequence
@@ -20,7 +21,6 @@ _MULTI_NODE_REDUCE = ("VLLM_FLASHINFER_ALLREDUCE_BACKEND", "mnnvl")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PLACEHOLDER = re.compile(r"(?:^|/)(?:example\.(?:com|org|net)|your-\w+|my-registry)(?:[/:]|$)")
 _DRAFT = "--speculative-config"
-_FLOATING = frozenset({"main", "master", "latest", "HEAD"})
 
 
 def _benchmark_env(scene: Scene) -> Iterator[Spot]:
@@ -90,7 +90,7 @@ def _duplicate_keys(scene: Scene) -> Iterator[Spot]:
 def _floating_revision(scene: Scene) -> Iterator[Spot]:
     for command in scene.commands:
         found = command.find("--revision", "--tokenizer-revision", "--code-revision")
-        if found and found.text in _FLOATING:
+        if found and moves(found.text):
             what = f"{found.text} is whatever was pushed last"
             yield Spot(command.container.manifest, found.path, what)
 
