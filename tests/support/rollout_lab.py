@@ -78,6 +78,7 @@ class Lab:
             "messages": [{"role": "user", "content": "a long story"}],
             "max_tokens": tokens,
             "stream": True,
+            "stream_options": {"include_usage": True},
             "nvext": {"backend_instance_id": int(cluster.workers()[f"{replica}-0"])},
         }
         url = f"http://{frontend}:8000/v1/chat/completions"
