@@ -8,13 +8,13 @@ known exactly before it is sent.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from fleet.errors import LoadError
 from loadtest.messages import Image, Message, Role, ToolCall, ToolSet, declare_tool
-from loadtest.words import TOKEN_BYTES
+from loadtest.words import TOKEN_BYTES, Text
 
 __all__ = [
     "Frame",
@@ -59,27 +59,17 @@ class Frame:
         return b"".join(parts)
 
     def slots(self, messages: Sequence[Message]) -> Iterator[tuple[Slot, bytes]]:
-        """Give the texts of a conversation and where each stands."""
-        places: dict[str, Slot] = {}
-        for message in messages:
-            if message.role == "assistant":
-                yield "reasoning", message.reasoning.tokens
-                yield "content", message.content.tokens
-                places = call_places(message)
-                for call in message.tool_calls:
-                    yield f"call:{places[call.id]}", call.argument.tokens
-            elif message.role == "tool":
-                yield f"result:{_place(places, message)}", message.content.tokens
-            else:
-                shown = [self._image(image) for image in message.images]
-                yield message.role, message.content.tokens + b"".join(shown)
+        """Give the tokens of each text of a conversation and where it stands."""
+        for slot, text, images in texts(messages):
+            shown = b"".join([self._image(image) for image in images])
+            yield slot, text.tokens + shown
 
     def gap(self, before: Slot, after: Slot) -> bytes:
         """Give the tags between two texts; raises LoadError for a pair that was never learned.
 
         What closes a call or a result does not depend on which tool it was.
         """
-        tags = self.between.get((before.partition(":")[0], after))
+        tags = self.between.get((kind_of(before), after))
         if tags is None:
             raise LoadError(
                 f"calibration: the tags between {before} and {after} were not learned from the "
@@ -94,7 +84,28 @@ class Frame:
         return hashlib.blake2b(name, digest_size=TOKEN_BYTES).digest() * count
 
 
-def call_places(message: Message) -> dict[str, Slot]:
+def kind_of(slot: Slot) -> Slot:
+    """Give a slot without the tool's name and the call's place."""
+    return slot.partition(":")[0]
+
+
+def texts(messages: Iterable[Message]) -> Iterator[tuple[Slot, Text, tuple[Image, ...]]]:
+    """Give the texts of a conversation in their order, where each stands, the images behind it."""
+    places: dict[str, Slot] = {}
+    for message in messages:
+        if message.role == "assistant":
+            yield "reasoning", message.reasoning, ()
+            yield "content", message.content, ()
+            places = _call_places(message)
+            for call in message.tool_calls:
+                yield f"call:{places[call.id]}", call.argument, ()
+        elif message.role == "tool":
+            yield f"result:{_place(places, message)}", message.content, ()
+        else:
+            yield message.role, message.content, message.images
+
+
+def _call_places(message: Message) -> dict[str, Slot]:
     """Number the calls of an answer from 1, as the prompt does; call ids are not in the prompt."""
     calls = enumerate(message.tool_calls, start=1)
     return {call.id: f"{call.name}#{place}" for place, call in calls}

@@ -63,11 +63,17 @@ TOOLS = ToolSet(name="harness", tools=(declare_tool("read", "r"), declare_tool("
 
 
 @pytest.fixture(scope="session")
+def tools() -> ToolSet:
+    """Give the tools of that frame."""
+    return TOOLS
+
+
+@pytest.fixture(scope="session")
 def tool_frame(frame: Frame) -> Frame:
-    """Make the frame of that template with two tools, each of up to three calls at a time."""
+    """Make the frame of that template with two tools, each of up to eight calls at a time."""
     between = dict(frame.between)
     for number, name in enumerate(TOOLS.names, start=100):
-        for place in (1, 2, 3):
+        for place in range(1, 9):
             call, result = f"call:{name}#{place}", f"result:{name}#{place}"
             between["content", call] = tags(6, 7, number, place)
             between["call", call] = tags(8, 7, number, place)
