@@ -105,6 +105,11 @@ class Message:
         images = sum(image.tokens for image in self.images)
         return len(self.content) + len(self.reasoning) + calls + images
 
+    @property
+    def exact(self) -> bool:
+        """Tell whether its tokens are known one by one: what becomes of an image is not."""
+        return not self.images
+
     def body(self) -> dict[str, Any]:
         """Give the message as the chat completions API wants it."""
         text = self.content.text

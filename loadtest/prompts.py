@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from fleet.errors import LoadError
 from loadtest.messages import Image, Message, Role, ToolCall, ToolSet, declare_tool
@@ -33,7 +34,8 @@ Slot = str
 """Where a text stands: start, system, user, reasoning, content, end, and for tools `call` and
 `result`, with the tool's name and the call's place behind a colon where these are in the prompt."""
 
-_DIGEST_BYTES = 8
+DIGEST_BYTES = 8
+"""Width of one packed chain hash: of 10 million blocks, two collide with a chance of 3e-6."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +62,15 @@ class Frame:
 
     def slots(self, messages: Sequence[Message]) -> Iterator[tuple[Slot, bytes]]:
         """Give the tokens of each text of a conversation and where it stands."""
-        for slot, text, images in texts(messages):
-            shown = b"".join([self._image(image) for image in images])
-            yield slot, text.tokens + shown
+        places: Places = {}
+        for message in messages:
+            places = places_after(message, places)
+            yield from self.slots_of(message, places)
+
+    def slots_of(self, message: Message, places: Places) -> Iterator[tuple[Slot, bytes]]:
+        """Give the tokens of each text of one message and where it stands."""
+        for slot, text, images in texts_of(message, places):
+            yield slot, text.tokens + b"".join([self._image(image) for image in images])
 
     def gap(self, before: Slot, after: Slot) -> bytes:
         """Give the tags between two texts; raises LoadError for a pair that was never learned.
@@ -89,29 +97,40 @@ def kind_of(slot: Slot) -> Slot:
     return slot.partition(":")[0]
 
 
+Places = Mapping[str, Slot]
+"""Tool and place of each call of an answer, by call id."""
+
+
 def texts(messages: Iterable[Message]) -> Iterator[tuple[Slot, Text, tuple[Image, ...]]]:
     """Give the texts of a conversation in their order, where each stands, the images behind it."""
-    places: dict[str, Slot] = {}
+    places: Places = {}
     for message in messages:
-        if message.role == "assistant":
-            yield "reasoning", message.reasoning, ()
-            yield "content", message.content, ()
-            places = _call_places(message)
-            for call in message.tool_calls:
-                yield f"call:{places[call.id]}", call.argument, ()
-        elif message.role == "tool":
-            yield f"result:{_place(places, message)}", message.content, ()
-        else:
-            yield message.role, message.content, message.images
+        places = places_after(message, places)
+        yield from texts_of(message, places)
 
 
-def _call_places(message: Message) -> dict[str, Slot]:
+def texts_of(message: Message, places: Places) -> Iterator[tuple[Slot, Text, tuple[Image, ...]]]:
+    """Give the texts of one message; `places` are those of the answer it belongs to."""
+    if message.role == "assistant":
+        yield "reasoning", message.reasoning, ()
+        yield "content", message.content, ()
+        for call in message.tool_calls:
+            yield f"call:{places[call.id]}", call.argument, ()
+    elif message.role == "tool":
+        yield f"result:{_place(places, message)}", message.content, ()
+    else:
+        yield message.role, message.content, message.images
+
+
+def places_after(message: Message, before: Places) -> Places:
     """Number the calls of an answer from 1, as the prompt does; call ids are not in the prompt."""
+    if message.role != "assistant":
+        return before
     calls = enumerate(message.tool_calls, start=1)
     return {call.id: f"{call.name}#{place}" for place, call in calls}
 
 
-def _place(places: Mapping[str, Slot], message: Message) -> Slot:
+def _place(places: Places, message: Message) -> Slot:
     place = places.get(message.call_id)
     if place is None:
         raise LoadError(
@@ -126,17 +145,28 @@ class Prompt:
     """Hold what the cache sees of a prompt: its length and the chain hash of each full block."""
 
     token_count: int
-    blocks: Sequence[bytes]
+    blocks: Sequence[Any]
+    """Hashable, one for each block; equal only when all before them is equal too."""
+    exact: bool = True
+    """Whether the server's tokens are known one by one, not only counted or guessed."""
 
 
 def make_prompt(tokens: bytes, block_size: int) -> Prompt:
     """Cut packed token ids into blocks; each hash covers its block and all before it."""
+    chain = b"".join(hash_blocks(b"", tokens, block_size))
+    return Prompt(token_count=len(tokens) // TOKEN_BYTES, blocks=view_blocks(chain))
+
+
+def hash_blocks(previous: bytes, tokens: bytes, block_size: int) -> Iterator[bytes]:
+    """Yield the chain hash of each full block after the one that has the hash `previous`."""
     width = block_size * TOKEN_BYTES
-    previous = b""
-    blocks: list[bytes] = []
     for start in range(0, len(tokens) - width + 1, width):
-        hashed = hashlib.blake2b(previous, digest_size=_DIGEST_BYTES)
+        hashed = hashlib.blake2b(previous, digest_size=DIGEST_BYTES)
         hashed.update(tokens[start : start + width])
         previous = hashed.digest()
-        blocks.append(previous)
-    return Prompt(token_count=len(tokens) // TOKEN_BYTES, blocks=tuple(blocks))
+        yield previous
+
+
+def view_blocks(chain: bytes) -> Sequence[int]:
+    """Read packed chain hashes as numbers, without an object for each."""
+    return memoryview(chain).cast("Q")
