@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +20,72 @@ from fleet.errors import ConfigError
 TOKEN_BYTES = 4
 """Width of one token id in `Text.tokens`: little-endian unsigned 32 bit."""
 
+_SLICE = 32_768  # words handled between two breaths: about a millisecond
 _WORD = re.compile("Ġ[a-z]{3,}")  # Ġ is how byte-level BPE writes the leading space
 _FEWEST_WORDS = 256
 
+Breathe = Callable[[], None]
+"""Called every millisecond or so of long work, so that others get their turn."""
 
-@dataclass(frozen=True, slots=True)
+
 class Text:
-    """Pair a string with the token ids that it encodes to."""
+    """Pair a string with the token ids that it encodes to.
 
-    text: str
-    tokens: bytes
+    Text of a vocabulary is held as its words' numbers, two bytes each; bytes and token ids are
+    made when asked for and not kept.
+    """
+
+    __slots__ = ("_held", "_tokens", "_vocabulary")
+
+    def __init__(self, text: str, tokens: bytes) -> None:
+        self._held = orjson.dumps(text)[1:-1]
+        self._tokens = tokens
+        self._vocabulary: Vocabulary | None = None
+
+    @classmethod
+    def of_words(cls, vocabulary: Vocabulary, numbers: bytes) -> Text:
+        """Make a text of a vocabulary's words, by their packed numbers."""
+        text = cls("", b"")
+        text._vocabulary, text._held = vocabulary, numbers
+        return text
+
+    @property
+    def data(self) -> bytes:
+        """Give the text as it stands between the quotes of a JSON string."""
+        return self._held if self._vocabulary is None else self._vocabulary.write(self._held)
+
+    @property
+    def text(self) -> str:
+        """Give the text."""
+        value: str = orjson.loads(b'"%b"' % self.data)
+        return value
+
+    @property
+    def tokens(self) -> bytes:
+        """Give the packed token ids."""
+        return self._tokens if self._vocabulary is None else self._vocabulary.encode(self._held)
 
     def __len__(self) -> int:
         """Count the tokens."""
-        return len(self.tokens) // TOKEN_BYTES
+        if self._vocabulary is None:
+            return len(self._tokens) // TOKEN_BYTES
+        return len(self._held) // self._vocabulary.number_bytes
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it is the same text."""
+        if not isinstance(other, Text):
+            return NotImplemented
+        if self._vocabulary is other._vocabulary:
+            return self._held == other._held
+        return len(self) == len(other) and self.data == other.data
+
+    def __hash__(self) -> int:
+        """Hash the text."""
+        return hash(self.data)
+
+    def __repr__(self) -> str:
+        """Show the beginning."""
+        return f"Text({self.data[:40]!r}, {len(self)} tokens)"
 
 
 EMPTY = Text("", b"")
@@ -44,37 +95,67 @@ class Vocabulary:
     """Draw text from the one-token words of a tokenizer."""
 
     def __init__(self, words: Sequence[str], ids: Sequence[int]) -> None:
-        self._words = [" " + word for word in words]
+        spelled = [b" " + word.encode("ascii") for word in words]
+        self._lengths = np.array([len(word) for word in spelled], dtype=np.uint8)
+        self._width = max(map(len, spelled))
+        padded = b"".join([word.ljust(self._width) for word in spelled])
+        self._spelling = np.frombuffer(padded, dtype=np.uint8).reshape(len(spelled), self._width)
         self._ids = np.asarray(ids, dtype="<u4")
+        self._number = np.dtype("<u2" if len(words) <= 1 << 16 else "<u4")
+        self.breathe: Breathe = lambda: None
 
     def __len__(self) -> int:
         """Count the words."""
-        return len(self._words)
+        return len(self._ids)
+
+    @property
+    def number_bytes(self) -> int:
+        """Give the width of a word's number in `Text`."""
+        return self._number.itemsize
 
     def draw(self, rng: random.Random, count: int) -> Text:
         """Draw `count` words, all from `rng`, so the same seed gives the same text."""
         if count <= 0:
             return EMPTY
-        drawn = np.frombuffer(rng.randbytes(count * TOKEN_BYTES), dtype="<u4") % len(self._words)
-        words = self._words
-        return Text("".join([words[i] for i in drawn.tolist()]), self._ids[drawn].tobytes())
+        words = np.empty(count, dtype=self._number)
+        for start in range(0, count, _SLICE):
+            if start:
+                self.breathe()
+            end = min(count, start + _SLICE)
+            noise = np.frombuffer(rng.randbytes((end - start) * TOKEN_BYTES), dtype="<u4")
+            words[start:end] = noise % len(self)
+        return Text.of_words(self, words.tobytes())
+
+    def text(self, noise: NDArray[np.uint64]) -> Text:
+        """Turn noise into words, one each."""
+        if not noise.size:
+            return EMPTY
+        return Text.of_words(self, (noise % np.uint64(len(self))).astype(self._number).tobytes())
+
+    def write(self, numbers: bytes) -> bytes:
+        """Spell words, each with the space before it."""
+        words = np.frombuffer(numbers, dtype=self._number)
+        places = np.arange(self._width, dtype=np.uint8)
+        parts: list[bytes] = []
+        for start in range(0, len(words), _SLICE):
+            if start:
+                self.breathe()
+            chosen = words[start : start + _SLICE]
+            letters = places[None, :] < self._lengths[chosen][:, None]
+            parts.append(self._spelling[chosen][letters].tobytes())
+        return b"".join(parts)
+
+    def encode(self, numbers: bytes) -> bytes:
+        """Give the packed token ids of words."""
+        ids: bytes = self._ids[np.frombuffer(numbers, dtype=self._number)].tobytes()
+        return ids
 
     def rows(
         self, noise: NDArray[np.uint64], counts: Sequence[int]
     ) -> tuple[list[str], list[bytes]]:
         """Turn each row of noise into its `counts` words: texts, and packed token ids."""
-        words, drawn = self._words, noise % np.uint64(len(self._words))
-        width = noise.shape[1] * TOKEN_BYTES
-        packed = self._ids[drawn].tobytes()
-        texts = [
-            "".join([words[i] for i in row[:count]])
-            for row, count in zip(drawn.tolist(), counts, strict=True)
-        ]
-        tokens = [
-            packed[index * width : index * width + count * TOKEN_BYTES]
-            for index, count in enumerate(counts)
-        ]
-        return texts, tokens
+        made = [self.text(row[:count]) for row, count in zip(noise, counts, strict=True)]
+        return [text.text for text in made], [text.tokens for text in made]
 
 
 def read_vocabulary(tokenizer_dir: Path) -> Vocabulary:
