@@ -2,7 +2,8 @@
 
 Two small requests are enough when the server tells the token ids of a prompt (Dynamo does, as an
 annotation of the stream). Other servers tell only how many tokens a prompt has: four requests then
-give the right counts, and the place of the tags at the two ends of a prompt is a guess.
+give the right counts, and the place of the tags at the two ends of a prompt is a guess. What a set
+of tools adds is in `loadtest/calibrate_tools.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from itertools import pairwise
 import orjson
 
 from fleet.errors import LoadError
-from loadtest.prompts import Frame, Message, Slot
-from loadtest.words import EMPTY, TOKEN_BYTES, Text, Vocabulary
+from loadtest.prompts import Frame, Message, Slot, kind_of, texts
+from loadtest.words import EMPTY, TOKEN_BYTES, Vocabulary
 
-_MARKER_WORDS = 4
+MARKER_WORDS = 4
 """Words per probe text: long enough that no tag of a chat template holds the same run."""
 
 _TAG_ID = 0xF000_0000
@@ -42,9 +43,9 @@ def learn_frame(ask: Ask, vocabulary: Vocabulary, rng: random.Random) -> Frame:
     echo = ask(words.conversation())
     if echo.token_ids is None:
         return _counted_frame(ask, words)
-    between = dict(_gaps(echo.token_ids, words.conversation()))
+    between = dict(gaps(echo.token_ids, words.conversation()))
     alone = ask(words.question())
-    between.update(_gaps(alone.token_ids or (), words.question()))
+    between.update(gaps(alone.token_ids or (), words.question()))
     return Frame(between=between, exact=True)
 
 
@@ -52,7 +53,7 @@ class _Probe:
     """Make the probe conversations, each text a different run of words."""
 
     def __init__(self, vocabulary: Vocabulary, rng: random.Random) -> None:
-        self._texts = [vocabulary.draw(rng, _MARKER_WORDS) for _ in range(6)]
+        self._texts = [vocabulary.draw(rng, MARKER_WORDS) for _ in range(6)]
 
     def question(self) -> list[Message]:
         return [Message(role="user", content=self._texts[0])]
@@ -71,31 +72,21 @@ class _Probe:
         return [*self.with_system(), *self.with_answer()[1:], self.two_questions()[1]]
 
 
-def _texts(messages: Sequence[Message]) -> Iterator[tuple[Slot, Text]]:
-    yield "start", EMPTY
-    for message in messages:
-        if message.role == "assistant":
-            yield "reasoning", message.reasoning
-            yield "content", message.content
-        else:
-            yield message.role, message.content
-    yield "end", EMPTY
-
-
-def _gaps(
+def gaps(
     token_ids: Sequence[int], messages: Sequence[Message]
 ) -> Iterator[tuple[tuple[Slot, Slot], bytes]]:
     """Cut the tags out from between the probe's texts."""
     tokens = b"".join(id_.to_bytes(TOKEN_BYTES, "little") for id_ in token_ids)
     at = 0
-    for (before, _), (after, text) in pairwise(_texts(messages)):
+    slots = [("start", EMPTY), *((slot, text) for slot, text, _ in texts(messages)), ("end", EMPTY)]
+    for (before, _), (after, text) in pairwise(slots):
         found = len(tokens) if after == "end" else _find(tokens, text.tokens, at)
         if found < 0:
             raise LoadError(
                 "calibration: the server's token ids do not hold the words that were sent. "
                 "Give the tokenizer directory of the model that the server runs."
             )
-        yield (before, after), tokens[at:found]
+        yield (kind_of(before), after), tokens[at:found]
         at = found + len(text.tokens)
 
 
@@ -109,11 +100,11 @@ def _find(tokens: bytes, wanted: bytes, at: int) -> int:
 
 def _counted_frame(ask: Ask, words: _Probe) -> Frame:
     """Solve the sizes of the tags from the token counts of four probes."""
-    tags = _TagIds()
-    base = _overhead(ask, words.question())
-    system = _overhead(ask, words.with_system()) - base
-    user = _overhead(ask, words.two_questions()) - base
-    answer = _overhead(ask, words.with_answer()) - base
+    tags = TagIds()
+    base = overhead(ask, words.question())
+    system = overhead(ask, words.with_system()) - base
+    user = overhead(ask, words.two_questions()) - base
+    answer = overhead(ask, words.with_answer()) - base
     if min(base, system, user, answer) < 0:
         raise LoadError(
             "calibration: the server counts fewer prompt tokens than words were sent. "
@@ -135,16 +126,20 @@ def _counted_frame(ask: Ask, words: _Probe) -> Frame:
     )
 
 
-def _overhead(ask: Ask, messages: Sequence[Message]) -> int:
-    sent = sum(len(message.content) + len(message.reasoning) for message in messages)
+def overhead(ask: Ask, messages: Sequence[Message]) -> int:
+    """Count the tags of a prompt: what is in it besides our words."""
+    sent = sum(message.length for message in messages)
     return ask(messages).prompt_tokens - sent
 
 
-class _TagIds:
-    def __init__(self) -> None:
-        self._next = _TAG_ID
+class TagIds:
+    """Make up ids for tags whose own the server does not tell, none of them twice."""
+
+    def __init__(self, first: int = _TAG_ID) -> None:
+        self._next = first
 
     def draw(self, count: int) -> bytes:
+        """Give the next `count` ids, packed."""
         first, self._next = self._next, self._next + count
         return b"".join(id_.to_bytes(TOKEN_BYTES, "little") for id_ in range(first, self._next))
 

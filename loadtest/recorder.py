@@ -78,6 +78,8 @@ class Recorder:
     most_users: int = 0
     calls_started: int = 0
     calls_ended: int = 0
+    stage: str = ""
+    """Stamped on records by whoever sends; set by whoever runs stages."""
     _start_s: float = field(init=False)
     _lags_s: list[float] = field(init=False, default_factory=list)
     _gaps: GapHistogram = field(init=False, default_factory=GapHistogram)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.prompts import Frame, Slot
+from loadtest.prompts import Frame, Slot, ToolSet, declare_tool
 from loadtest.records import Generator, Record
 from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
 
@@ -57,6 +57,31 @@ def frame() -> Frame:
         ("user", "end"): tags(9, 4, 5),
     }
     return Frame(between=between, exact=True)
+
+
+TOOLS = ToolSet(name="harness", tools=(declare_tool("read", "r"), declare_tool("edit", "e")))
+
+
+@pytest.fixture(scope="session")
+def tools() -> ToolSet:
+    """Give the tools of that frame."""
+    return TOOLS
+
+
+@pytest.fixture(scope="session")
+def tool_frame(frame: Frame) -> Frame:
+    """Make the frame of that template with two tools, each of up to eight calls at a time."""
+    between = dict(frame.between)
+    for number, name in enumerate(TOOLS.names, start=100):
+        for place in range(1, 9):
+            call, result = f"call:{name}#{place}", f"result:{name}#{place}"
+            between["content", call] = tags(6, 7, number, place)
+            between["call", call] = tags(8, 7, number, place)
+            between["call", result] = tags(8, 9, 10, number, place)
+            between["result", result] = tags(9, 10, number, place)
+    between["result", "end"] = between["result", "reasoning"] = tags(9, 4, 5)
+    between["result", "user"] = tags(9, 3)
+    return replace(frame, between=between)
 
 
 RECORD = Record(

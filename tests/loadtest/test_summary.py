@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 from hypothesis import given
@@ -86,6 +87,15 @@ def test_a_record_survives_its_file(tmp_path: Path, make_record: Make) -> None:
     records: list[Record] = [make_record(), make_record(error="truncated", error_detail="é\n")]
     path.write_bytes(b"".join(record.line() for record in records))
     assert list(read_records(path)) == records
+
+
+def test_a_record_of_an_older_version_can_be_read(tmp_path: Path, make_record: Make) -> None:
+    """Fields that came later have defaults: saved runs stay comparable."""
+    record: Record = make_record()
+    first = [entry.name for entry in fields(Record) if entry.default is MISSING]
+    path = tmp_path / "requests.jsonl"
+    path.write_bytes(orjson.dumps({name: getattr(record, name) for name in first}) + b"\n")
+    assert list(read_records(path)) == [record]
 
 
 def test_generator_figures_survive_their_file(tmp_path: Path, make_generator: Make) -> None:
