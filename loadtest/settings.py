@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
+from loadtest.harness import HarnessOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -32,6 +33,7 @@ class LoadSettings(BaseModel):
     tokenizer_dir: Path
     block_size: int = Field(default=128, ge=1)
     traffic: str = "interactive_agent"
+    harness: HarnessOptions = HarnessOptions()
     users: int | None = Field(default=None, ge=1)
     sessions_per_minute: float | None = Field(default=None, gt=0)
     duration_s: float = Field(default=60.0, gt=0)
