@@ -27,7 +27,7 @@ WEB_PORT = 8089  # Locust's own default
     "--traffic",
     default="interactive_agent",
     show_default=True,
-    metavar="PROFILE|trace:PATH",
+    metavar="PROFILE|profile:PATH|trace:PATH",
     help="Traffic profile, or recorded sessions to replay.",
 )
 @click.option(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from fleet.credentials import credential_problems
 from fleet.errors import ConfigError, Problem
+from fleet.extends import read_extended
 from fleet.own_settings import own_setting_problems
 from fleet.presets import FILE_ENDINGS, NotFound, named_file
 from fleet.release import ID_HASH_DIGITS, Release, moves, release_id
@@ -25,21 +24,14 @@ from fleet.schema import (
     image_without_digest,
     validate,
 )
-from fleet.yaml_document import Document, NodePath, read_document
-from fleet.yaml_merge import lay_over
-
-EXTENDS = "extends"
-MAX_BASES = 5  # ours stack 3; more is a maze for whoever must find a value at night
+from fleet.yaml_document import Document, NodePath
 
 _FROZEN_STEM = re.compile(rf".+-[0-9a-f]{{{ID_HASH_DIGITS}}}")
 
 
 def read_release(path: Path) -> Document:
     """Read a release file laid over all that it extends; faults become problems."""
-    document = read_document(path)
-    if document.unreadable:
-        return document
-    return _resolved(document, path, (path.resolve(),))
+    return read_extended(path, known=Release.model_fields, find=_preset_or_path)
 
 
 def check_release(path: Path) -> tuple[Release | None, list[Problem]]:
@@ -121,52 +113,8 @@ def clash_problems(releases: Iterable[tuple[str, Release]]) -> list[Problem]:
     return problems
 
 
-def _resolved(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
-    data = document.data
-    if not isinstance(data, dict):
-        return document
-    if EXTENDS not in data:
-        return _with_mistyped_extends(document, data)
-    own = replace(document, data={key: data[key] for key in data if key != EXTENDS})
-    base = None if document.is_broken((EXTENDS,)) else _base(document, path, chain)
-    if isinstance(base, Document):
-        return lay_over(base, own)
-    problems = own.problems if base is None else (*own.problems, base)
-    # Without its base, most of the release would be reported as missing.
-    return replace(own, problems=problems, broken=own.broken | {()})
-
-
-def _with_mistyped_extends(document: Document, data: dict[str, object]) -> Document:
-    """Say what is meant by `exends`: everything else would be reported as missing."""
-    unknown = [key for key in data if key not in Release.model_fields]
-    for key in get_close_matches(EXTENDS, unknown, n=1):
-        problem = document.problem((key,), "unknown key", f"Did you mean {EXTENDS!r}?")
-        return replace(
-            document, problems=(*document.problems, problem), broken=document.broken | {()}
-        )
-    return document
-
-
-def _base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document | Problem:
-    name = document.data[EXTENDS] if isinstance(document.data, dict) else None
-    if not isinstance(name, str) or not name:
-        what = f"expected a preset or a path, found {found_text(name)}"
-        return document.problem((EXTENDS,), what, "Name a preset, or a file that ends in .yaml")
-    found = named_file("release", name, path.parent)
-    if isinstance(found, NotFound):
-        return document.problem((EXTENDS,), found.what, found.fix)
-    base = read_document(found)
-    if base.unreadable:
-        what = f"{base.file} {base.problems[0].what}"
-        return document.problem((EXTENDS,), what, "Check the path")
-    own = found.resolve()
-    way = " -> ".join(file.name for file in (*chain, own))
-    if own in chain:
-        return document.problem((EXTENDS,), f"leads back to itself: {way}", "Cut the circle")
-    if len(chain) > MAX_BASES:
-        what = f"more than {MAX_BASES} files lie under each other: {way}"
-        return document.problem((EXTENDS,), what, "Write the values of some of them out")
-    return _resolved(base, found, (*chain, own))
+def _preset_or_path(name: str, folder: Path) -> Path | NotFound:
+    return named_file("release", name, folder)
 
 
 def _moving_revisions(document: Document, release: Release) -> Iterator[Problem]:

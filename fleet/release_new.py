@@ -13,10 +13,10 @@ from typing import Annotated, Union, get_args, get_origin
 
 from fleet.credentials import credential_fault
 from fleet.errors import ConfigError
+from fleet.extends import EXTENDS
 from fleet.presets import NotFound, named_file
 from fleet.release import Release
 from fleet.release_file import (
-    EXTENDS,
     edited_problems,
     file_problems,
     read_release,

@@ -69,14 +69,18 @@ def _host_folder(text: str) -> str:
 
 
 def _traffic(text: str) -> str:
-    if text.startswith(TRACE_PREFIX):
-        if not text.removeprefix(TRACE_PREFIX).strip():
-            raise refuse(f"{found_text(text)} names no file", "Write trace:PATH, in the image")
-        return text
+    for prefix in (TRACE_PREFIX, PROFILE_PREFIX):
+        if text.startswith(prefix):
+            if not text.removeprefix(prefix).strip():
+                raise refuse(
+                    f"{found_text(text)} names no file", f"Write {prefix}PATH, in the image"
+                )
+            return text
     if text not in TRAFFIC_PROFILES:
+        known = suggestion(text, TRAFFIC_PROFILES)
         raise refuse(
             f"{found_text(text)} is no profile",
-            f"{suggestion(text, TRAFFIC_PROFILES)}, or trace:PATH for recorded sessions",
+            f"{known}, profile:PATH for one of your own, or trace:PATH for recorded sessions",
         )
     return text
 
@@ -138,9 +142,18 @@ DEFAULT_MODEL = "kimi-k3"
 DEFAULT_HARDWARE = "gb300-nvl72"
 Port = Annotated[Positive, Field(le=65_535)]
 GATEWAY_ADMIN_PORT = 9901  # Envoy's usual one; on 127.0.0.1 of the pod
-# What `loadtest/profiles` holds, and how recorded sessions are named; a test compares the two.
-TRAFFIC_PROFILES = ("interactive_agent",)
+# What `loadtest/profiles` holds, and how files are named; a test compares the two.
+TRAFFIC_PROFILES = (
+    "autonomous_agent",
+    "burst",
+    "chat_assist",
+    "cold_launch",
+    "image",
+    "interactive_agent",
+    "needle_1m",
+)
 TRACE_PREFIX = "trace:"
+PROFILE_PREFIX = "profile:"
 # Far above what 200 racks need, far below what Kubernetes counts to; the autoscaler adds to it.
 MAX_PODS = 1000
 MAX_WORKERS = 10_000

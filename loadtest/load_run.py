@@ -12,7 +12,7 @@ from fleet.errors import LoadError
 from loadtest.calibrate import Echo, learn_frame, read_token_ids
 from loadtest.chat import Chat, make_chat
 from loadtest.oracle import CacheOracle
-from loadtest.profiles import load_profile
+from loadtest.profiles import load_profile, require_fit
 from loadtest.prompts import Frame, Message, Prompt, make_prompt
 from loadtest.recorder import Clock, Recorder
 from loadtest.recordings import load_traces
@@ -76,7 +76,9 @@ def _traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -> Tr
     scale = Scale(tokens=settings.token_scale, time=settings.time_scale)
     if settings.trace_path is not None:
         return TraceTraffic(load_traces(settings.trace_path), vocabulary, scale, seeds)
-    return ProfileTraffic(load_profile(settings.traffic), vocabulary, scale, seeds)
+    profile = load_profile(settings.traffic)
+    require_fit(profile, scale, settings.max_context)
+    return ProfileTraffic(profile, vocabulary, scale, seeds, settings.harness)
 
 
 def _frame(chat: Chat, vocabulary: Vocabulary, rng: random.Random) -> Frame:

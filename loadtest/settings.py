@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fleet.errors import ConfigError, Problem
 from loadtest.oracle import OracleRules
 from loadtest.result_options import ResultOptions
+from loadtest.harness import HarnessOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -34,6 +35,7 @@ class LoadSettings(BaseModel):
     tokenizer_dir: Path
     block_size: int = Field(default=128, ge=1)
     traffic: str = "interactive_agent"
+    harness: HarnessOptions = HarnessOptions()
     users: int | None = Field(default=None, ge=1)
     sessions_per_minute: float | None = Field(default=None, gt=0)
     duration_s: float = Field(default=60.0, gt=0)

@@ -218,6 +218,6 @@ def test_sessions_take_turns_between_regions(chat_for: Callable[..., Chat]) -> N
 
 def test_a_session_ends_before_it_outgrows_the_context(chat_for: Callable[..., Chat]) -> None:
     """A prompt that is too long would be our error, not the fleet's."""
-    chat = chat_for("ok", run_id="c", max_context=1024, token_scale=1.0)
+    chat = chat_for("ok", run_id="c", max_context=15_000, token_scale=1.0)
     conversation = Conversation(make_run(chat.settings))
     assert conversation.next_step() is None

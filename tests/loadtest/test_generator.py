@@ -129,7 +129,9 @@ def test_a_context_that_holds_no_session_is_said(start: Start) -> None:
     """Users that find no session must not look for one for ever."""
     process = start("ok", max_context=1024, token_scale=1.0)
     output, _ = process.communicate(timeout=60)
-    assert "max_context: no session fits into it" in output
+    assert process.returncode == 3
+    assert "Raise max_context or token_scale, or take another profile." in output
+    assert "Traceback" not in output
 
 
 def test_no_fleet_at_all_is_an_error_of_its_own(start: Start, tmp_path: Path) -> None:

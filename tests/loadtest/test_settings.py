@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError
-from fleet.spec import TRACE_PREFIX, TRAFFIC_PROFILES
+from fleet.spec import PROFILE_PREFIX, TRACE_PREFIX, TRAFFIC_PROFILES
+from loadtest import profiles
 from loadtest.profiles import known_profiles
 from loadtest.run import generator_command
 from loadtest.settings import TRACE_PREFIX as PREFIX
@@ -80,4 +81,4 @@ def test_an_open_loop_needs_one_user(tmp_path: Path) -> None:
 def test_a_fleet_file_knows_the_profiles_of_the_load_generator() -> None:
     """It is read where no load generator may be imported."""
     assert list(TRAFFIC_PROFILES) == known_profiles()
-    assert TRACE_PREFIX == PREFIX
+    assert (TRACE_PREFIX, PROFILE_PREFIX) == (PREFIX, profiles.PROFILE_PREFIX)
