@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
+from loadtest.client_options import ClientOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -48,6 +49,7 @@ class LoadSettings(BaseModel):
     """File with the bearer token of the gateway: a path, so that no secret is in this file."""
     run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
+    client: ClientOptions = ClientOptions()
 
     @field_validator("targets")
     @classmethod
