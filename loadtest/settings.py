@@ -15,6 +15,7 @@ from fleet.errors import ConfigError, Problem
 from loadtest.oracle import OracleRules
 from loadtest.result_options import ResultOptions
 from loadtest.harness import HarnessOptions
+from loadtest.client_options import ClientOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -54,6 +55,7 @@ class LoadSettings(BaseModel):
     results: ResultOptions = ResultOptions()
     run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
+    client: ClientOptions = ClientOptions()
 
     @field_validator("targets")
     @classmethod
