@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
+from loadtest.replay.formats import Source, parse_source
+from loadtest.replay.options import ReplayOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -49,6 +51,8 @@ class LoadSettings(BaseModel):
     run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
 
+    replay: ReplayOptions = ReplayOptions()
+
     @field_validator("targets")
     @classmethod
     def _targets_are_urls(cls, targets: dict[str, str]) -> dict[str, str]:
@@ -65,10 +69,10 @@ class LoadSettings(BaseModel):
         return self
 
     @property
-    def trace_path(self) -> Path | None:
-        """Name the recorded trace to replay, None for a profile."""
+    def trace_source(self) -> Source | None:
+        """Name the recordings to replay, None for a profile."""
         if self.traffic.startswith(TRACE_PREFIX):
-            return Path(self.traffic.removeprefix(TRACE_PREFIX))
+            return parse_source(self.traffic.removeprefix(TRACE_PREFIX))
         return None
 
 
