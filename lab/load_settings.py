@@ -11,8 +11,8 @@ from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
 from loadtest.oracle import OracleRules
 from loadtest.profiles import load_profile
-from loadtest.recordings import load_traces
 from loadtest.result_options import ResultOptions
+from loadtest.replay.formats import load_traces, parse_source
 from loadtest.settings import TRACE_PREFIX, LoadSettings
 
 USERS_PER_REPLICA = 2
@@ -23,7 +23,7 @@ def check_traffic(options: RehearsalOptions) -> None:
     if options.users is not None and options.sessions_per_minute is not None:
         raise ConfigError("--users, --sessions-per-minute: both given. Choose one.")
     if options.traffic.startswith(TRACE_PREFIX):
-        load_traces(Path(options.traffic.removeprefix(TRACE_PREFIX)))
+        load_traces(parse_source(options.traffic.removeprefix(TRACE_PREFIX)))
     else:
         load_profile(options.traffic)
     if options.web_port is not None:

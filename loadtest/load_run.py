@@ -15,10 +15,12 @@ from loadtest.oracle import CacheOracle
 from loadtest.profiles import load_profile, require_fit
 from loadtest.prompts import Frame, Message, Prompt, make_prompt
 from loadtest.recorder import Clock, Recorder
-from loadtest.recordings import load_traces
 from loadtest.records import Record
+from loadtest.replay.formats import load_traces
+from loadtest.replay.reading import Rules
+from loadtest.replay.token_count import token_counter
 from loadtest.settings import LoadSettings
-from loadtest.traces import TraceTraffic
+from loadtest.traces import Craft, TraceTraffic
 from loadtest.traffic import ProfileTraffic, Scale, Seeds, Traffic
 from loadtest.wire import Connection
 from loadtest.words import Vocabulary, read_vocabulary
@@ -74,8 +76,10 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
 
 def _traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -> Traffic:
     scale = Scale(tokens=settings.token_scale, time=settings.time_scale)
-    if settings.trace_path is not None:
-        return TraceTraffic(load_traces(settings.trace_path), vocabulary, scale, seeds)
+    if settings.trace_source is not None:
+        rules = Rules(options=settings.replay, count=token_counter(settings.tokenizer_dir))
+        craft = Craft(vocabulary=vocabulary, scale=scale, seeds=seeds)
+        return TraceTraffic(load_traces(settings.trace_source, rules), craft, settings.replay)
     profile = load_profile(settings.traffic)
     require_fit(profile, scale, settings.max_context)
     return ProfileTraffic(profile, vocabulary, scale, seeds, settings.harness)

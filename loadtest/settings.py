@@ -16,6 +16,8 @@ from loadtest.oracle import OracleRules
 from loadtest.result_options import ResultOptions
 from loadtest.harness import HarnessOptions
 from loadtest.client_options import ClientOptions
+from loadtest.replay.formats import Source, parse_source
+from loadtest.replay.options import ReplayOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -57,6 +59,8 @@ class LoadSettings(BaseModel):
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
     client: ClientOptions = ClientOptions()
 
+    replay: ReplayOptions = ReplayOptions()
+
     @field_validator("targets")
     @classmethod
     def _targets_are_urls(cls, targets: dict[str, str]) -> dict[str, str]:
@@ -73,10 +77,10 @@ class LoadSettings(BaseModel):
         return self
 
     @property
-    def trace_path(self) -> Path | None:
-        """Name the recorded trace to replay, None for a profile."""
+    def trace_source(self) -> Source | None:
+        """Name the recordings to replay, None for a profile."""
         if self.traffic.startswith(TRACE_PREFIX):
-            return Path(self.traffic.removeprefix(TRACE_PREFIX))
+            return parse_source(self.traffic.removeprefix(TRACE_PREFIX))
         return None
 
 

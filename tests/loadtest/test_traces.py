@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import combinations
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from loadtest.block_tree import BlockTree, BlockWords
 from loadtest.prompts import Frame, Message
-from loadtest.recordings import Trace, load_traces
-from loadtest.traces import TraceTraffic
+from loadtest.replay.formats import Source, load_traces
+from loadtest.replay.options import ReplayOptions
+from loadtest.replay.recording import Trace
+from loadtest.traces import Craft, NoMoreSessions, TraceTraffic
 from loadtest.traffic import Scale, Seeds, Step
 from loadtest.words import TOKEN_BYTES, Vocabulary
 
@@ -44,12 +47,28 @@ def common_blocks(a: list[int], b: list[int]) -> int:
     )
 
 
-def play(trace: Trace, vocabulary: Vocabulary, number: int = 0) -> list[Step]:
-    return list(TraceTraffic([trace], vocabulary, SCALE, Seeds(seed=1, salt="t")).session(number))
+def craft(vocabulary: Vocabulary, scale: Scale = SCALE) -> Craft:
+    return Craft(vocabulary=vocabulary, scale=scale, seeds=Seeds(seed=1, salt="t"))
+
+
+def play(
+    trace: Trace, vocabulary: Vocabulary, number: int = 0, options: ReplayOptions | None = None
+) -> list[Step]:
+    return list(TraceTraffic([trace], craft(vocabulary), options).session(number))
 
 
 def recording(name: str) -> Trace:
-    return load_traces(RECORDINGS / f"{name}.json")[0]
+    return load_traces(Source(RECORDINGS / f"{name}.json"))[0]
+
+
+def ids_of(trace: Trace) -> list[list[int]]:
+    """Give the whole row of ids of each call."""
+    latest: dict[str, list[int]] = {}
+    rows = []
+    for call in trace.calls:
+        latest[call.agent] = latest.get(call.agent, [])[: call.keep] + list(call.blocks)
+        rows.append(latest[call.agent])
+    return rows
 
 
 @needs_recordings
@@ -63,7 +82,7 @@ def test_prompts_share_the_words_of_the_blocks_they_shared(
     """
     trace = recording(name)
     prompts = [words(step.messages) for step in play(trace, vocabulary)]
-    ids = [call.hash_ids for _, call in trace.calls]
+    ids = ids_of(trace)
     for (a, a_ids), (b, b_ids) in combinations(zip(prompts, ids, strict=True), 2):
         shared = common_blocks(a_ids, b_ids) * WORDS_PER_BLOCK
         assert shared <= common(a, b) <= shared + 2
@@ -77,7 +96,7 @@ def test_prompts_share_whole_tokens_tags_included(
     """A message never ends inside a prefix that two recordings shared."""
     trace = recording(name)
     prompts = [frame.tokens(step.messages) for step in play(trace, vocabulary)]
-    ids = [call.hash_ids for _, call in trace.calls]
+    ids = ids_of(trace)
     for (a, a_ids), (b, b_ids) in combinations(zip(prompts, ids, strict=True), 2):
         assert common(a, b) >= common_blocks(a_ids, b_ids) * WORDS_PER_BLOCK
 
@@ -86,7 +105,7 @@ def test_prompts_share_whole_tokens_tags_included(
 def test_lengths_are_those_of_the_recording(vocabulary: Vocabulary) -> None:
     """A prompt has its recorded length over the token scale, to a block's rounding."""
     trace = recording("trace_0693")
-    for step, (_, call) in zip(play(trace, vocabulary), trace.calls, strict=True):
+    for step, call in zip(play(trace, vocabulary), trace.calls, strict=True):
         sent = len(words(step.messages)) // TOKEN_BYTES
         assert abs(sent - call.input_tokens / SCALE.tokens) <= WORDS_PER_BLOCK
 
@@ -96,7 +115,7 @@ def test_two_plays_share_only_tools_and_system_prompt(vocabulary: Vocabulary) ->
     """Else a second user of the same recording would find a first one's work in the cache."""
     trace = recording("trace_0693")
     one, two = (words(play(trace, vocabulary, number)[0].messages) for number in (0, 1))
-    shared = len(trace.system_ids) * WORDS_PER_BLOCK
+    shared = len(trace.system[0]) * WORDS_PER_BLOCK
     assert shared <= common(one, two) <= shared + 2
 
 
@@ -122,10 +141,8 @@ def test_turns_of_one_agent_are_numbered_from_one(vocabulary: Vocabulary) -> Non
 @needs_recordings
 def test_every_recording_can_be_framed(vocabulary: Vocabulary, frame: Frame) -> None:
     """The frame knows each pair of neighbours that a replay makes, and prompts end with a user."""
-    traces = load_traces(RECORDINGS)
-    source = TraceTraffic(
-        traces, vocabulary, Scale(tokens=256.0, time=1.0), Seeds(seed=1, salt="t")
-    )
+    traces = load_traces(Source(RECORDINGS))
+    source = TraceTraffic(traces, craft(vocabulary, Scale(tokens=256.0, time=1.0)))
     for number in range(len(traces)):
         for step in source.session(number):
             assert frame.tokens(step.messages)
@@ -138,7 +155,7 @@ def test_the_warm_prefix_is_the_start_of_the_first_prompt(
 ) -> None:
     """What is warmed before the test must be what the sessions then send."""
     trace = recording("trace_0693")
-    source = TraceTraffic([trace], vocabulary, SCALE, Seeds(seed=1, salt="t"))
+    source = TraceTraffic([trace], craft(vocabulary))
     assert next(source.session(0)).messages[0] == source.shared()[0]
 
 
@@ -147,7 +164,7 @@ ids_lists = st.lists(st.integers(0, 2), max_size=12)
 
 def tree(vocabulary: Vocabulary, token_scale: float) -> BlockTree:
     blocks = BlockWords(vocabulary=vocabulary, block_size=64, token_scale=token_scale)
-    return BlockTree(words=blocks, system_ids=(1, 2), shared_key="s", private_key="p")
+    return BlockTree(words=blocks, system=[array("Q", [1, 2])], shared_key="s", private_key="p")
 
 
 @given(st.lists(st.tuples(ids_lists, st.integers(0, 5)), min_size=2, max_size=6))
@@ -156,7 +173,7 @@ def test_any_branching_keeps_shared_prefixes(
 ) -> None:
     """Compaction, forks and repeats are all just prompts that leave the others at some block."""
     blocks = tree(vocabulary, 16.0)
-    texts = [words(blocks.messages(ids, answer)) for ids, answer in prompts]
+    texts = [words(blocks.messages(array("Q", ids), answer)) for ids, answer in prompts]
     for (a, (a_ids, _)), (b, (b_ids, _)) in combinations(zip(texts, prompts, strict=True), 2):
         assert common(a, b) >= common_blocks(a_ids, b_ids) * WORDS_PER_BLOCK
 
@@ -171,7 +188,7 @@ def test_any_branching_can_be_framed(
         Message(role="user", content=vocabulary.draw(Seeds(seed=1, salt="").lengths(), 1)),
     )
     for ids, answer in prompts:
-        assert frame.tokens([*blocks.messages(ids, answer), tail])
+        assert frame.tokens([*blocks.messages(array("Q", ids), answer), tail])
 
 
 @given(st.sampled_from([1.0, 16.0, 24.0, 64.0, 100.0, 1000.0]), st.integers(0, 60))
@@ -179,5 +196,74 @@ def test_a_scale_that_does_not_divide_spreads_its_words(
     vocabulary: Vocabulary, scale: float, count: int
 ) -> None:
     """Any scale gives the right length in total, also one with less than a word per block."""
-    sent = len(words(tree(vocabulary, scale).messages(list(range(count)), 0))) // TOKEN_BYTES
+    sent = len(words(tree(vocabulary, scale).messages(array("Q", range(count)), 0))) // TOKEN_BYTES
     assert sent == int(count * 64 / scale)
+
+
+@given(st.lists(st.tuples(ids_lists, st.integers(0, 5)), min_size=1, max_size=6))
+def test_a_prompt_that_comes_again_is_the_same_messages(
+    vocabulary: Vocabulary, prompts: list[tuple[list[int], int]]
+) -> None:
+    """What is cut later must not change what was sent: words follow from ids alone."""
+    blocks = tree(vocabulary, 16.0)
+    for ids, answer in prompts:
+        blocks.messages(array("Q", ids), answer)
+    for ids, answer in prompts:
+        assert words(blocks.messages(array("Q", ids), answer)) == words(
+            tree(vocabulary, 16.0).messages(array("Q", ids), answer)
+        )
+
+
+@needs_recordings
+def test_the_history_of_a_prompt_is_the_same_objects(vocabulary: Vocabulary) -> None:
+    """Whoever renders prompts may keep what it made of a message."""
+    one, two = play(recording("trace_0693"), vocabulary)[:2]
+    kept = [a is b for a, b in zip(one.messages[:-1], two.messages, strict=False)]
+    assert kept == [True] * len(kept)
+
+
+@needs_recordings
+def test_a_start_in_the_middle_resumes_with_the_whole_history(vocabulary: Vocabulary) -> None:
+    """AgentX starts its sessions between 25 % and 75 % of their time."""
+    trace = recording("trace_0739")
+    steps = play(trace, vocabulary)
+    middle = play(trace, vocabulary, 0, ReplayOptions(start_from=0.25, start_to=0.75))
+    skipped = len(steps) - len(middle)
+    assert skipped > 0
+    assert (middle[0].kind, middle[0].turn, middle[0].gap_s) == ("resume", 1, 0.0)
+    assert middle[0].messages == steps[skipped].messages
+    assert [step.gap_s for step in middle[1:]] == [step.gap_s for step in steps[skipped + 1 :]]
+    share = trace.calls[skipped].at_s / trace.calls[-1].at_s
+    assert 0.25 <= share <= 0.8
+
+
+@needs_recordings
+def test_each_session_starts_at_a_share_of_its_own(vocabulary: Vocabulary) -> None:
+    """Else all would be at the same place of their work at once."""
+    options = ReplayOptions(start_from=0.0, start_to=0.9)
+    trace = recording("trace_0739")
+    source = TraceTraffic([trace], craft(vocabulary), options)
+    lengths = {len(next(source.session(number)).messages) for number in range(8)}
+    assert len(lengths) > 4
+
+
+@needs_recordings
+def test_pauses_are_capped_in_the_time_of_the_recording(vocabulary: Vocabulary) -> None:
+    """A night's pause would else end a replay; the scale comes after."""
+    trace = recording("trace_0596")
+    assert max(call.gap_s for call in trace.calls) > 300
+    capped = play(trace, vocabulary, 0, ReplayOptions(idle_cap_s=300))
+    assert max(step.gap_s for step in capped) == 300 / SCALE.time
+    none = play(trace, vocabulary, 0, ReplayOptions(pauses=False))
+    assert {step.gap_s for step in none} == {0.0}
+
+
+@needs_recordings
+def test_a_replay_once_ends_after_the_last_recording(vocabulary: Vocabulary) -> None:
+    """A comparison wants each session once."""
+    traces = load_traces(Source(RECORDINGS))
+    options = ReplayOptions(loop=False, max_sessions=2)
+    source = TraceTraffic(traces, craft(vocabulary), options)
+    assert next(source.session(1)).session == "t-1"
+    with pytest.raises(NoMoreSessions):
+        source.session(2)

@@ -1,0 +1,1 @@
+"""Read recorded sessions: one reader per file format, all giving the same recording."""
