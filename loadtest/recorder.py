@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,39 +12,14 @@ from typing import BinaryIO
 import psutil
 
 from fleet.errors import LoadError
+from loadtest.live_figures import LiveFigures
 from loadtest.quantiles import nearest_rank
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
 from loadtest.settings import LoadSettings
 
 Clock = Callable[[], float]
 
-# Upper edges of the chunk-gap histogram: 10 % steps from 0.5 ms to about 60 s, so that a percentile
-# read from it is at most 10 % high.
-GAP_EDGES_MS = [round(0.5 * 1.1**step, 3) for step in range(124)]
-
 _LAG_SAMPLES = 200_000
-
-
-class GapHistogram:
-    """Count chunk gaps in log-spaced buckets: a run has more gaps than are worth keeping."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(GAP_EDGES_MS) + 1)
-
-    def add(self, gaps_s: Iterable[float]) -> None:
-        """Count the gaps of one request."""
-        for gap_s in gaps_s:
-            self._counts[bisect.bisect_left(GAP_EDGES_MS, gap_s * 1000)] += 1
-
-    def columns(self) -> dict[str, list[float]]:
-        """Give the used part: upper edges, counts; what is above all edges is in the last."""
-        counts = self._counts[:-1]
-        counts[-1] += self._counts[-1]
-        used = [index for index, count in enumerate(counts) if count]
-        if not used:
-            return {"le_ms": [], "count": []}
-        window = slice(used[0], used[-1] + 1)
-        return {"le_ms": GAP_EDGES_MS[window], "count": [float(n) for n in counts[window]]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +52,16 @@ class Recorder:
     most_users: int = 0
     calls_started: int = 0
     calls_ended: int = 0
+    stage: str = ""
+    """Stamped on records by whoever sends; set by whoever runs stages."""
+    figures: LiveFigures = field(init=False)
     _start_s: float = field(init=False)
     _lags_s: list[float] = field(init=False, default_factory=list)
-    _gaps: GapHistogram = field(init=False, default_factory=GapHistogram)
     _cpu: _Cpu = field(init=False)
     _file: BinaryIO = field(init=False)
 
     def __post_init__(self) -> None:
+        self.figures = LiveFigures(self.settings.results)
         self.restart()
         path = self.settings.out_dir / REQUESTS_FILE
         try:
@@ -106,7 +83,7 @@ class Recorder:
     def add(self, record: Record, gaps_s: Sequence[float]) -> None:
         """Write one record. Raises LoadError when the disk is full."""
         self.calls_ended += 1
-        self._gaps.add(gaps_s)
+        self.figures.add(record, gaps_s)
         try:
             self._file.write(record.line())
         except OSError as error:
@@ -145,7 +122,7 @@ class Recorder:
             machine_cpu_share=round(min(1.0, (after.busy_s - before.busy_s) / total_s), 4),
             lag_p50_ms=round(nearest_rank(lags_ms, 0.50) or 0.0, 3),
             lag_p99_ms=round(nearest_rank(lags_ms, 0.99) or 0.0, 3),
-            gap_histogram=self._gaps.columns(),
+            gap_histogram=self.figures.histogram("chunk_gap").columns(),
             seed=settings.seed,
             token_scale=settings.token_scale,
             time_scale=settings.time_scale,

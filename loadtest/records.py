@@ -48,6 +48,24 @@ class Record:
     error_detail: str = ""
     prefill_worker: str | None = None
     """Who computed the prompt, when that is another one."""
+    ttfo_s: float | None = None
+    """Until the first output that is no reasoning."""
+    finish: str | None = None
+    """Why the server ended the answer."""
+    cancelled: bool = False
+    """The client hung up on purpose."""
+    retries: int = 0
+    """How often it was sent again, because a kept connection had gone stale."""
+    parent: str | None = None
+    """The session that this one is a sub-agent of."""
+    stage: str = ""
+    """The stage of the run it was sent in, "" in a run without stages."""
+    attainable_global_tokens: int | None = None
+    """As `attainable_tokens`, if all regions shared one cache."""
+    selected_tokens: int | None = None
+    """What the replica that computed the prompt could have served from its own cache."""
+    best_tokens: int | None = None
+    """The most that any replica of the region could have."""
 
     def line(self) -> bytes:
         """Give the record as one line of requests.jsonl."""
