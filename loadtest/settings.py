@@ -6,7 +6,9 @@ that nothing about a run hides in an argv or in the environment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -133,6 +135,16 @@ def read_settings(path: Path) -> LoadSettings:
         raise ConfigError(f"{path}: {error.strerror}. Give an existing settings file.") from error
     except ValidationError as error:
         raise _problems(path, error) from error
+
+
+def change_settings(
+    settings: LoadSettings, changes: Mapping[str, Any], origin: str
+) -> LoadSettings:
+    """Give settings with some fields changed; raises ConfigError that names what is wrong."""
+    try:
+        return LoadSettings.model_validate(settings.model_dump() | dict(changes))
+    except ValidationError as error:
+        raise _problems(Path(origin), error) from error
 
 
 def _problems(path: Path, error: ValidationError) -> ConfigError:
