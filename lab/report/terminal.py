@@ -11,9 +11,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from lab.report import wording
 from lab.report.document import Report, read_report
-from lab.report.page import gate_rows
+from lab.report.reason import verdict_reason
+from loadtest.report import wording
+from loadtest.report.page import gate_rows
 
 STYLE = {"go": "green", "no-go": "red", "invalid": "yellow", "unknown": "white"}
 STATUS = {"pass": "green", "fail": "bold red", "skip": "dim"}
@@ -43,9 +44,7 @@ def terminal_summary(report: Mapping[str, Any] | Report) -> Group:
 
 def _banner(report: Report) -> Panel:
     word = Text(wording.VERDICT_WORD[report.verdict].upper(), style="bold")
-    text = Text.assemble(
-        word, "  ", wording.verdict_reason(report), "\n", wording.hit_sentence(report)
-    )
+    text = Text.assemble(word, "  ", verdict_reason(report), "\n", wording.hit_sentence(report))
     return Panel(
         text, border_style=STYLE[report.verdict], title=Text(report.fleet), title_align="left"
     )
