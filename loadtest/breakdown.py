@@ -14,6 +14,16 @@ SLICE_S = 5.0
 # Upper edges in tokens as sent, doubling: prefill time grows with the uncached part of them.
 _CONTEXT_EDGES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 _TURN_EDGES = (1, 5, 10, 25)
+TURN_BUCKETS = ("1", "2-5", "6-10", "11-25", "26+")
+
+
+def _names(edges: Sequence[str], lowest: str) -> tuple[str, ...]:
+    lows = [lowest, *(edge.removesuffix("k") for edge in edges[:-1])]
+    between = (f"{low}-{high}" for low, high in zip(lows, edges, strict=True))
+    return (*between, f"{edges[-1]}+")
+
+
+CONTEXT_BUCKETS = _names([f"{edge // 1000}k" for edge in _CONTEXT_EDGES], "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +122,14 @@ def hit_of(good: Sequence[Record]) -> Hit:
 
 def by_context(good: Iterable[Record]) -> tuple[Bucket, ...]:
     """Group TTFT by prompt tokens."""
-    names = _names([f"{edge // 1000}k" for edge in _CONTEXT_EDGES], "0")
-    return _buckets(good, _CONTEXT_EDGES, names, lambda record: record.predicted_prompt_tokens)
+    return _buckets(
+        good, _CONTEXT_EDGES, CONTEXT_BUCKETS, lambda record: record.predicted_prompt_tokens
+    )
 
 
 def by_turn(good: Iterable[Record]) -> tuple[Bucket, ...]:
     """Group TTFT by the number of the call in its session."""
-    names = ["1", "2-5", "6-10", "11-25", "26+"]
-    return _buckets(good, _TURN_EDGES, names, lambda record: record.turn)
+    return _buckets(good, _TURN_EDGES, TURN_BUCKETS, lambda record: record.turn)
 
 
 def region_summaries(records: Iterable[Record], known: Sequence[str]) -> tuple[RegionSummary, ...]:
@@ -190,11 +200,6 @@ def _ratio(part: float, whole: float) -> float | None:
 
 def _rounded(value_ms: float | None) -> float | None:
     return None if value_ms is None else round(value_ms, 3)
-
-
-def _names(edges: Sequence[str], lowest: str) -> list[str]:
-    lows = [lowest, *(edge.removesuffix("k") for edge in edges[:-1])]
-    return [*(f"{low}-{high}" for low, high in zip(lows, edges, strict=True)), f"{edges[-1]}+"]
 
 
 def _buckets(

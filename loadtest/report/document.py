@@ -218,6 +218,7 @@ class LoadReport(Section):
     )
     started_at: Text = ""
     command: Texts = ()
+    notes: Texts = ()
     real: Texts = ()
     mocked: Texts = ()
     unknown: Texts = ()
