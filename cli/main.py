@@ -13,28 +13,16 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import NamedTuple, cast
 
 import click
 
+from cli.lazy import LazyCommand, LazyGroup, ReaderGoneError
 from cli.plain import plain
 from fleet.errors import EXIT_CONFIG, EXIT_GO, ConfigError, FleetError
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 EXIT_BUG = 70  # EX_SOFTWARE; Python's own 1 would read as no-go
-
-
-class ReaderGoneError(Exception):
-    """Whoever read our output has closed it."""
-
-
-class LazyCommand(NamedTuple):
-    """Where a command lives, and its line in `k3fleet --help`."""
-
-    target: str  # module:attribute
-    short_help: str
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -49,39 +37,14 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),
     "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
+    "loadtest": LazyCommand(
+        "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
+    ),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands' names and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the names in the order of a launch."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module that holds a command."""
-        command = COMMANDS.get(cmd_name)
-        if command is None:
-            return None
-        module, _, attribute = command.target.partition(":")
-        return cast(click.Command, getattr(import_module(module), attribute))
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; take a closed pipe from click, which would exit 1, our no-go."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise ReaderGoneError from error
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command list without importing any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.short_help) for name, command in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="k3fleet", prog_name="k3fleet")
 def root() -> None:
     """Launch and keep running Kimi K3 on GB300 NVL72 racks.

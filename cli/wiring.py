@@ -33,8 +33,17 @@ def work_folder(fleet: Fleet, given: Path | None) -> Path:
 
 def surroundings(fleet: Fleet, work_dir: Path | None) -> Surroundings:
     """Collect what a rehearsal takes from this process."""
+    return _surroundings(work_folder(fleet, work_dir))
+
+
+def loadtest_surroundings(work_dir: Path | None) -> Surroundings:
+    """Collect the same for a load test of an endpoint, which belongs to no fleet."""
+    return _surroundings((work_dir or Path(WORK_FOLDER)).absolute())
+
+
+def _surroundings(work_dir: Path) -> Surroundings:
     return Surroundings(
-        work_dir=work_folder(fleet, work_dir),
+        work_dir=work_dir,
         cache_dir=cache_dir(os.environ),
         environ=dict(os.environ),
         command=("k3fleet", *sys.argv[1:]),

@@ -14,26 +14,25 @@ import httpx2
 import yaml
 from lightkube import Client, KubeConfig
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
-from lightkube.resources.core_v1 import Node, Pod
+from lightkube.resources.core_v1 import Node
 
 from fleet.errors import LabError
 from fleet.hardware import Hardware
 from fleet.release import Role
 from fleet.spec import RegionSpec
 from infra.render import CRDS
-from infra.rollout.cluster import WorkerMetadata, worker_ids
 from lab import control_plane as plane_module
 from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
 from lab.control_plane import ControlPlane
 from lab.events import EVENTS_FILE, often_ended, read_events
-from lab.network import RegionNetwork, loopback_address
+from lab.network import RegionNetwork
 from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
 from lab.packing_check import NodeView
-from lab.pods import REPLICA_LABEL, PodView, view
+from lab.pods import PodView
 from lab.ports import require_free_port
 from lab.processes import log_tail
-from verify.smoke import serves, worker_answers
+from lab.reach import RegionReach
 
 CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
 NAME_LABEL = "app.kubernetes.io/name"
@@ -139,27 +138,26 @@ class LabRegion:
             if node.metadata and (labels := node.metadata.labels)
         )
 
+    @property
+    def reach(self) -> RegionReach:
+        """How the region's replicas are asked."""
+        return RegionReach(
+            client=self.client,
+            namespace=self.namespace,
+            gateway_url=self.gateway_url,
+            roles=self.roles,
+            engine_port=self.engine_port,
+        )
+
     def pods(self) -> tuple[PodView, ...]:
         """Read all pods of the region's namespace from the API server."""
         with self._api():
-            return tuple(view(pod) for pod in self.client.list(Pod, namespace=self.namespace))
+            return self.reach.pods()
 
     def registered(self) -> Mapping[str, str]:
-        """Map the router's worker ids to replicas, for leaders that are registered and ready.
-
-        Without a router those count whose address the gateway is given, by the pod's name.
-        """
-        replicas = {name: pod.labels[REPLICA_LABEL] for name, pod in self._leaders().items()}
-        if self.engine_port is not None:
-            return replicas
+        """Map the router's worker ids to replicas, for leaders that are registered and ready."""
         with self._api():
-            metadata = [plain(item) for item in self.client.list(WorkerMetadata)]
-        found: dict[str, str] = {}
-        for item in metadata:
-            replica = replicas.get(item["metadata"]["name"])
-            if replica is not None and item["spec"]["data"].get("model_cards"):
-                found.update(dict.fromkeys(worker_ids(item["spec"]["data"]), replica))
-        return found
+            return self.reach.registered()
 
     def metrics_pages(self) -> tuple[str, ...]:
         """Name the pages where the frontends that are ready tell their counters."""
@@ -171,38 +169,9 @@ class LabRegion:
         return tuple(sorted(f"http://{address}:{FRONTEND_PORT}/metrics" for address in found))
 
     def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
-        """Ask each replica but some for a chat, past the router's choice; name those that answer.
-
-        One that only prefills needs one that decodes, and the reverse.
-        """
-        if self.engine_port is not None:
-            return self._answering_directly(self.engine_port, model)
-        workers = self.registered()
-        partners = {self.roles[name]: worker for worker, name in workers.items()}
-        found = set()
-        for worker, name in workers.items():
-            if name in beside:
-                continue
-            pair = {**partners, self.roles[name]: worker}
-            decode = pair.get("decode", worker)
-            if worker_answers(self.gateway_url, model, decode, pair.get("prefill")):
-                found.add(name)
-        return frozenset(found)
-
-    def _answering_directly(self, port: int, model: str) -> frozenset[str]:
-        return frozenset(
-            pod.labels[REPLICA_LABEL]
-            for pod in self._leaders().values()
-            if pod.address and serves(f"http://{loopback_address(pod.address)}:{port}", model)
-        )
-
-    def _leaders(self) -> dict[str, PodView]:
-        """Return the leaders that are ready, by name."""
-        return {
-            pod.name: pod
-            for pod in self.pods()
-            if pod.is_leader and pod.ready and REPLICA_LABEL in pod.labels
-        }
+        """Ask each replica but some for a chat; name those that answer."""
+        with self._api():
+            return self.reach.answering(model, beside=beside)
 
     @contextmanager
     def _api(self) -> Iterator[None]:

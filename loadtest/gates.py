@@ -6,20 +6,28 @@ fails makes it a no-go. Else a gate without a value makes it invalid: nobody can
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO, ConfigError, Problem
-from fleet.schema import FileModel, suggestion, validate
+from fleet.schema import FileModel, found_text, suggestion, validate
 from fleet.yaml_document import Document, read_document
+from loadtest.metric_paths import is_metric, metric_value, near_metric
+from loadtest.settings import LoadSettings
 from loadtest.summary import Summary, summary_json
 
-DEFAULT_GATES_FILE = Path(__file__).parent / "gates.yaml"
+FOLDER = Path(__file__).parent
+DEFAULT_GATES_FILE = FOLDER / "gates.yaml"
+NAMED_GATES = {
+    "rehearsal": DEFAULT_GATES_FILE,
+    "endpoint": FOLDER / "gates-endpoint.yaml",
+    "launch": FOLDER / "gates-launch.yaml",
+    "drained": FOLDER / "gates-drained.yaml",
+}
 
 Verdict = Literal["go", "no-go", "invalid"]
 Status = Literal["pass", "fail", "skip"]
@@ -35,10 +43,17 @@ class Gate(FileModel):
     op: Literal[">=", "<="]
     limit: float
     why: str
+    only: Literal["open-loop", "closed-loop"] | None = None
+    """The kind of load that a gate is about; None: any."""
 
 
 class _GatesFile(FileModel):
-    gates: tuple[Gate, ...] = Field(min_length=1)
+    """One file of gates; with `extends` its gates replace those of the same id, or come after."""
+
+    extends: str | None = None
+    without: tuple[str, ...] = ()
+    """Ids of the other file's gates that are left out."""
+    gates: tuple[Gate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,57 +85,74 @@ class Judgement:
 
 def load_gates(path: Path = DEFAULT_GATES_FILE) -> tuple[Gate, ...]:
     """Read gates; raises ConfigError with all faults, unknown metrics and ids given twice too."""
+    return _load(path, frozenset())
+
+
+def _load(path: Path, within: frozenset[Path]) -> tuple[Gate, ...]:
     document = read_document(path)
     file, problems = validate(_GatesFile, document)
-    if file is not None:
-        problems = list(_faults(file.gates, document))
     if file is None or problems:
         raise ConfigError.of(problems)
-    return file.gates
+    extended = _extended(file, document, within | {path.resolve()})
+    if problems := list(_faults(file, extended, document)):
+        raise ConfigError.of(problems)
+    own = {gate.id: gate for gate in file.gates}
+    kept = [own.pop(gate.id, gate) for gate in extended if gate.id not in file.without]
+    return (*kept, *own.values())
+
+
+def _extended(file: _GatesFile, document: Document, within: frozenset[Path]) -> tuple[Gate, ...]:
+    if file.extends is None:
+        return ()
+    path = gates_file(file.extends, beside=Path(document.file))
+    if path.resolve() in within:
+        what = f"{found_text(file.extends)} extends this file, directly or through others"
+        raise ConfigError.of([document.problem(("extends",), what, "Leave one of them out")])
+    return _load(path, within)
+
+
+def gates_file(name: str, *, beside: Path | None = None) -> Path:
+    """Find gates by the name of a set of ours, or as a file; raises ConfigError for neither."""
+    if name in NAMED_GATES:
+        return NAMED_GATES[name]
+    path = Path(name) if beside is None else beside.parent / name
+    if not path.is_file():
+        fix = suggestion(name, NAMED_GATES)
+        raise ConfigError(f"{found_text(name)}: is no file and no set of gates. {fix}.")
+    return path
+
+
+def about(gates: Sequence[Gate], settings: LoadSettings) -> tuple[Gate, ...]:
+    """Choose the gates that are about the kind of load that was made."""
+    kind = "closed-loop" if settings.users is not None else "open-loop"
+    return tuple(gate for gate in gates if gate.only in (None, kind))
 
 
 def judge(summary: Summary, gates: Sequence[Gate]) -> Judgement:
     """Compare each gate with the summary and decide."""
     figures = summary_json(summary)
-    results = tuple(_result(gate, _value(figures, gate.metric)) for gate in gates)
-    return Judgement(verdict=_verdict(results), gates=results)
+    results = tuple(_result(gate, metric_value(figures, gate.metric)) for gate in gates)
+    return Judgement(verdict=verdict_of(results), gates=results)
 
 
-def known_metrics() -> list[str]:
-    """Name every number of the summary that a gate can limit."""
-    return sorted(_numbers(Summary, ""))
-
-
-def _faults(gates: Sequence[Gate], document: Document) -> Iterator[Problem]:
-    known = known_metrics()
+def _faults(file: _GatesFile, extended: Sequence[Gate], document: Document) -> Iterator[Problem]:
     seen: set[str] = set()
-    for index, gate in enumerate(gates):
-        if gate.metric not in known:
-            what = f"{gate.metric!r} is no number of the summary"
-            fix = suggestion(gate.metric, known)
-            yield document.problem(("gates", index, "metric"), what, fix)
+    for index, gate in enumerate(file.gates):
+        if not is_metric(gate.metric):
+            what = f"{found_text(gate.metric)} is no number of the summary"
+            yield document.problem(("gates", index, "metric"), what, near_metric(gate.metric))
         if gate.id in seen:
             what = f"the id {gate.id!r} is used twice"
             yield document.problem(("gates", index, "id"), what, "Give each gate its own id")
         seen.add(gate.id)
-
-
-def _numbers(kind: type, prefix: str) -> Iterator[str]:
-    hints = get_type_hints(kind)
-    for entry in fields(kind):
-        hint = hints[entry.name]
-        choices = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        if is_dataclass(hint) and isinstance(hint, type):
-            yield from _numbers(hint, f"{prefix}{entry.name}.")
-        elif {int, float} & set(choices):
-            yield prefix + entry.name
-
-
-def _value(figures: Mapping[str, Any], metric: str) -> float | None:
-    value: Any = figures
-    for part in metric.split("."):
-        value = value[part]
-    return None if value is None else float(value)
+    known = {gate.id for gate in extended}
+    for index, identity in enumerate(file.without):
+        if identity not in known:
+            what = f"{found_text(identity)} is no gate of what this file extends"
+            fix = suggestion(identity, known) if known else "Leave it out"
+            yield document.problem(("without", index), what, fix)
+    if not file.gates and not extended:
+        yield document.problem(("gates",), "no gate is given", "Give at least one")
 
 
 def _result(gate: Gate, value: float | None) -> GateResult:
@@ -140,7 +172,8 @@ def _result(gate: Gate, value: float | None) -> GateResult:
     )
 
 
-def _verdict(results: Sequence[GateResult]) -> Verdict:
+def verdict_of(results: Sequence[GateResult]) -> Verdict:
+    """Decide from how the gates came out."""
     failed = {result.kind for result in results if result.status == "fail"}
     if "validity" in failed:
         return "invalid"

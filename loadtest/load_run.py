@@ -67,7 +67,7 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
     started_at = datetime.now(UTC)
     seeds = Seeds(seed=settings.seed, salt=settings.run_id or f"{started_at:%m%d%H%M%S}")
     vocabulary = read_vocabulary(settings.tokenizer_dir)
-    traffic = _traffic(settings, vocabulary, seeds)
+    traffic = make_traffic(settings, vocabulary, seeds)
     chat = make_chat(settings, clock)
     run = LoadRun(
         chat=chat,
@@ -83,7 +83,8 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
     return run
 
 
-def _traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -> Traffic:
+def make_traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -> Traffic:
+    """Read the profile or the recordings that settings name; raises ConfigError."""
     scale = Scale(tokens=settings.token_scale, time=settings.time_scale)
     if settings.trace_source is not None:
         rules = Rules(options=settings.replay, count=token_counter(settings.tokenizer_dir))

@@ -9,15 +9,18 @@ from loadtest.settings import LoadSettings, write_settings
 LOCUSTFILE = Path(__file__).parent / "locustfiles" / "agentic.py"
 
 # Calls in flight may finish for this long after the end; `loadtest.agents` waits as long.
-_STOP_TIMEOUT_S = 8
+STOP_TIMEOUT_S = 8
 
 
-def generator_command(settings: LoadSettings, *, python: Path, web_port: int | None) -> list[str]:
+def generator_command(
+    settings: LoadSettings, *, python: Path, web_port: int | None, processes: int = 1
+) -> list[str]:
     """Write the settings file into the output folder and return the argv of the generator.
 
     Without `web_port` the generator runs headless and ends by itself; with it the web page is on
-    loopback, the test starts at once, and the process ends with the test too. Exit code 0 means
-    that the load was made, whatever the answers were; errors of ours have their own codes.
+    loopback, the test starts at once, and the process ends with the test too. With more than one
+    of `processes` so many workers make the load, and a master beside them directs it. Exit code 0
+    means that the load was made, whatever the answers were; errors of ours have their own codes.
     """
     users = settings.users if settings.users is not None else 1
     command = [
@@ -29,9 +32,10 @@ def generator_command(settings: LoadSettings, *, python: Path, web_port: int | N
         *("--settings", str(write_settings(settings))),
         *("--users", str(users)),
         *("--spawn-rate", str(settings.spawn_per_s)),
-        *("--stop-timeout", str(_STOP_TIMEOUT_S)),
+        *("--stop-timeout", str(STOP_TIMEOUT_S)),
         *("--exit-code-on-error", "0"),
         "--only-summary",
+        *(("--processes", str(processes)) if processes > 1 else ()),
     ]
     if web_port is None:
         return [*command, "--headless"]

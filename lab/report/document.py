@@ -1,95 +1,34 @@
-"""Read what `report.json` holds, however much of it is there.
-
-A rehearsal can stop anywhere: before traffic, before the racks exist, halfway
-through a write. The page must then say what is missing instead of failing, so
-this reader is the tolerant kind: a value that is absent or makes no sense is
-None or empty, a section in which nothing makes sense is named in `unreadable`.
-It is the one place that meets raw text, and makes it harmless for a terminal
-and for UTF-8; escaping for HTML is the renderer's work.
-"""
+"""Read what a rehearsal adds to the report of its load test: steps, racks, the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-MAX_TEXT = 2_000
-LARGEST = 1e15  # more than any count or time of a rehearsal; keeps sums finite
-# Format characters that reorder or hide what follows them (Unicode TR36 §2.1, TR9 §2).
-BIDI_CONTROLS = frozenset(
-    "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+from loadtest.report.document import (
+    Known,
+    LoadReport,
+    Number,
+    Pairs,
+    Part,
+    Rows,
+    Section,
+    Text,
+    Texts,
+    read_as,
 )
 
 
-def clean_text(value: object) -> str:
-    """Return `value` as one printable line: no control, bidi or surrogate characters."""
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else str(value)
-    text = " ".join(text[:MAX_TEXT].split())
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return "".join(
-        char if char.isprintable() and char not in BIDI_CONTROLS else "\ufffd" for char in text
-    )
-
-
-def _finite(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < LARGEST else None  # NaN compares false
-
-
-def _tri_state(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _items(value: object) -> Sequence[object]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        return ()
-    return value
-
-
-def _mappings(value: object) -> Sequence[object]:
-    return [item for item in _items(value) if isinstance(item, Mapping | BaseModel)]
-
-
-def _pairs(value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        return {}
-    return {clean_text(key): clean_text(item) for key, item in value.items()}
-
-
-def _mapping(value: object) -> object:
-    return value if isinstance(value, Mapping | BaseModel) else {}
-
-
-Text = Annotated[str, BeforeValidator(clean_text)]
-Number = Annotated[float | None, BeforeValidator(_finite)]
-Flag = Annotated[bool, BeforeValidator(lambda value: value is True)]
-Known = Annotated[bool | None, BeforeValidator(_tri_state)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_items)]
-Numbers = Annotated[tuple[Number, ...], BeforeValidator(_items)]
-Pairs = Annotated[dict[str, str], BeforeValidator(_pairs)]
-Rows = BeforeValidator(_mappings)
-Part = BeforeValidator(_mapping)
-
-
-class _Section(BaseModel):
-    """A part of the report: frozen, all of it optional, keys of later versions ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Step(_Section):
+class Step(Section):
     name: Text = ""
     seconds: Number = None
     status: Text = ""
     detail: Text = ""
 
 
-class Node(_Section):
+class Node(Section):
     name: Text = ""
     healthy: Known = None
     replica: Text = ""
@@ -97,187 +36,45 @@ class Node(_Section):
     pod: Text = ""
 
 
-class Rack(_Section):
+class Rack(Section):
     region: Text = ""
     id: Text = ""
     nodes: Annotated[tuple[Node, ...], Rows] = ()
     replicas: Number = None
 
 
-class Packing(_Section):
+class Packing(Section):
     status: Text = ""
     problems: Texts = ()
     racks: Annotated[tuple[Rack, ...], Rows] = ()
 
 
-class Totals(_Section):
+class Totals(Section):
     racks: Number = None
     replicas: Number = None
     gpus: Number = None
 
 
-class Plan(_Section):
+class Plan(Section):
     totals: Annotated[Totals, Part] = Totals()
 
 
-class Quantiles(_Section):
-    p50: Number = None
-    p95: Number = None
-    p99: Number = None
-
-
-class Histogram(_Section):
-    """Counts per bucket; `count` may be one longer than `le_ms`: the values above the last."""
-
-    le_ms: Numbers = ()
-    count: Numbers = ()
-
-
-class Gaps(Quantiles):
-    histogram: Annotated[Histogram, Part] = Histogram()
-
-
-class Hit(_Section):
-    achieved: Number = None
-    attainable: Number = None
-    ratio: Number = None
-    reported_share: Number = None
-
-
-class Bucket(_Section):
-    bucket: Text = ""
-    n: Number = None
-    p50: Number = None
-    p95: Number = None
-
-
-class RegionLoad(_Section):
-    name: Text = ""
-    requests: Number = None
-    errors: Number = None
-    hit: Annotated[Hit, Part] = Hit()
-    ttft_ms: Annotated[Quantiles, Part] = Quantiles()
-
-
-class ReplicaLoad(_Section):
-    name: Text = ""
-    region: Text = ""
-    role: Text = ""
-    requests: Number = None
-    share: Number = None
-    prompt_tokens: Number = None
-    cached_tokens: Number = None
-    hit: Number = None
-    registered: Known = None
-
-
-class Slice(_Section):
-    t_s: Number = None
-    region: Text = ""
-    requests: Number = None
-    errors: Number = None
-    prompt_tokens: Number = None
-    cached_tokens: Number = None
-    attainable_tokens: Number = None
-    output_tokens: Number = None
-    ttft_p95_ms: Number = None
-
-
-class Generator(_Section):
-    cpu_share: Number = None
-    machine_cpu_share: Number = None
-    lag_p50_ms: Number = None
-    lag_p99_ms: Number = None
-    users: Number = None
-    sessions_started: Number = None
-    limited_by_machine: Flag = False
-
-
-class Load(_Section):
-    window_s: Number = None
-    requests: Number = None
-    errors: Number = None
-    error_rate: Number = None
-    errors_by_class: Annotated[
-        dict[Text, Number], BeforeValidator(lambda value: value if isinstance(value, dict) else {})
-    ] = Field(default_factory=dict)
-    requests_per_s: Number = None
-    prompt_tokens_per_s: Number = None
-    output_tokens_per_s: Number = None
-    hit: Annotated[Hit, Part] = Hit()
-    ttft_ms: Annotated[Quantiles, Part] = Quantiles()
-    e2e_ms: Annotated[Quantiles, Part] = Quantiles()
-    tpot_ms: Annotated[Quantiles, Part] = Quantiles()
-    gap_ms: Annotated[Gaps, Part] = Gaps()
-    ttft_by_context: Annotated[tuple[Bucket, ...], Rows] = ()
-    ttft_by_turn: Annotated[tuple[Bucket, ...], Rows] = ()
-    regions: Annotated[tuple[RegionLoad, ...], Rows] = ()
-    replicas: Annotated[tuple[ReplicaLoad, ...], Rows] = ()
-    timeline: Annotated[tuple[Slice, ...], Rows] = ()
-    generator: Annotated[Generator, Part] = Generator()
-
-
-class Gate(_Section):
-    id: Text = ""
-    title: Text = ""
-    kind: Text = ""
-    op: Text = ""
-    limit: Number = None
-    value: Number = None
-    status: Text = ""
-    why: Text = ""
-
-
-class Event(_Section):
-    t_s: Number = None
-    region: Text = ""
-    replica: Text = ""
-    what: Text = ""
-    detail: Text = ""
-
-
-class Machine(_Section):
-    cores: Number = None
-    memory_gib: Number = None
-    peak_memory_gib: Number = None
-
-
-def _verdict(value: object) -> object:
-    return value if value in ("go", "no-go", "invalid") else "unknown"
-
-
-class Report(_Section):
+class Report(LoadReport):
     """Everything that one rehearsal found."""
 
-    k3fleet: Text = ""
-    fleet: Text = ""
-    verdict: Annotated[Literal["go", "no-go", "invalid", "unknown"], BeforeValidator(_verdict)] = (
-        "unknown"
-    )
-    started_at: Text = ""
-    command: Texts = ()
     steps: Annotated[tuple[Step, ...], Rows] = ()
-    real: Texts = ()
-    mocked: Texts = ()
     plan: Annotated[Plan, Part] = Plan()
     packing: Annotated[Packing, Part] = Packing()
     release: Pairs = Field(default_factory=dict)
     router: Pairs = Field(default_factory=dict)
-    traffic: Pairs = Field(default_factory=dict)
-    load: Annotated[Load, Part] = Load()
-    gates: Annotated[tuple[Gate, ...], Rows] = ()
-    events: Annotated[tuple[Event, ...], Rows] = ()
-    machine: Annotated[Machine, Part] = Machine()
-    unreadable: tuple[str, ...] = ()
+
+    @property
+    def region_names(self) -> tuple[str, ...]:
+        """Name the regions, those that got no traffic last."""
+        names = (*super().region_names, *(rack.region for rack in self.packing.racks))
+        return tuple(dict.fromkeys(name for name in names if name))
 
 
 def read_report(raw: Mapping[str, Any] | Report) -> Report:
-    """Return `raw` as a Report; sections in which nothing could be read are named."""
-    if isinstance(raw, Report):
-        return raw
-    known = {key: raw[key] for key in Report.model_fields if key in raw and key != "unreadable"}
-    report, nothing = Report.model_validate(known), Report()
-    unreadable = [
-        key for key in known if raw[key] and getattr(report, key) == getattr(nothing, key)
-    ]
-    return report.model_copy(update={"unreadable": tuple(unreadable)})
+    """Return the report of a rehearsal."""
+    return read_as(Report, raw)

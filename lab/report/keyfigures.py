@@ -1,71 +1,15 @@
-"""Choose the few numbers that a reader should see first."""
+"""Choose the few numbers of a rehearsal that a reader should see first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from lab.report.document import Report
-from lab.report.wording import MISSING, gates_about, milliseconds, number, percent, ratio, seconds
-
-SETTING_WORD = {
-    "profile": "traffic profile",
-    "users": "users",
-    "sessions_per_minute": "sessions per minute",
-    "duration_s": "duration, s",
-    "token_scale": "token scale (lengths divided by)",
-    "time_scale": "time scale (pauses divided by)",
-    "seed": "seed",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFigure:
-    """A number, what it is, and the line below it."""
-
-    name: str
-    value: str
-    below: str
-    status: str = ""
+from loadtest.report.keyfigures import KeyFigure, gate_status, traffic_figures
+from loadtest.report.wording import MISSING, number, seconds
 
 
 def key_figures(report: Report) -> tuple[KeyFigure, ...]:
-    """Return the cards of the page, the headline figure first."""
-    return (*_traffic_figures(report), *_fleet_figures(report))
-
-
-def _traffic_figures(report: Report) -> tuple[KeyFigure, ...]:
-    load, hit = report.load, report.load.hit
-    return (
-        KeyFigure(
-            name="achieved ÷ attainable cache hit",
-            value=ratio(hit.ratio),
-            below=f"{percent(hit.achieved)} achieved, {percent(hit.attainable)} attainable",
-            status=_status_of(report, "ratio"),
-        ),
-        KeyFigure(
-            name="requests",
-            value=number(load.requests),
-            below=f"{number(load.errors)} errors, {percent(load.error_rate)}",
-            status=_status_of(report, "error", "errors"),
-        ),
-        KeyFigure(
-            name="time to first token, p95",
-            value=milliseconds(load.ttft_ms.p95),
-            below=f"p50 {milliseconds(load.ttft_ms.p50)}, p99 {milliseconds(load.ttft_ms.p99)}",
-        ),
-        KeyFigure(
-            name="gap between chunks, p99",
-            value=milliseconds(load.gap_ms.p99),
-            below=f"p50 {milliseconds(load.gap_ms.p50)}",
-        ),
-        KeyFigure(
-            name="prompt tokens per second",
-            value=number(load.prompt_tokens_per_s),
-            below=f"{number(load.output_tokens_per_s)} output/s, "
-            f"{number(load.requests_per_s)} requests/s",
-        ),
-    )
+    """Return the cards of the page: the traffic's, then the fleet's."""
+    return (*traffic_figures(report), *_fleet_figures(report))
 
 
 def _fleet_figures(report: Report) -> tuple[KeyFigure, ...]:
@@ -79,7 +23,7 @@ def _fleet_figures(report: Report) -> tuple[KeyFigure, ...]:
             name="replicas that served",
             value=f"{served} of {number(totals.replicas)}" if counted else MISSING,
             below=f"{number(totals.racks)} racks, {number(totals.gpus)} GPUs",
-            status=_status_of(report, "served", "registered"),
+            status=gate_status(report, "served", "registered"),
         ),
         KeyFigure(
             name="time of the rehearsal",
@@ -93,38 +37,3 @@ def _fleet_figures(report: Report) -> tuple[KeyFigure, ...]:
             f"{number(report.machine.memory_gib)} GiB in this machine",
         ),
     )
-
-
-def traffic_settings(report: Report) -> tuple[tuple[str, str], ...]:
-    """Return all settings of the run as (name, value), in reading order."""
-    groups: Iterable[tuple[str, dict[str, str]]] = (
-        ("release", report.release),
-        ("router", report.router),
-    )
-    known = [
-        (word, report.traffic[key]) for key, word in SETTING_WORD.items() if key in report.traffic
-    ]
-    rest = [(key, value) for key, value in report.traffic.items() if key not in SETTING_WORD]
-    others = [(f"{group} {key}", value) for group, pairs in groups for key, value in pairs.items()]
-    generator = report.load.generator
-    measured = [
-        ("generator CPU, of one core", percent(generator.cpu_share)),
-        ("machine CPU, of all cores", percent(generator.machine_cpu_share)),
-        ("send lag, p50 and p99",
-         f"{milliseconds(generator.lag_p50_ms)}, {milliseconds(generator.lag_p99_ms)}"),
-        ("sessions started", number(generator.sessions_started)),
-    ]  # fmt: skip
-    set_by_user = ((name, value) for name, value in (*known, *rest, *others) if value)
-    return (*set_by_user, *measured)
-
-
-def error_classes(report: Report) -> tuple[tuple[str, str], ...]:
-    """Return (class, count) of the errors, the most frequent first."""
-    classes = sorted(report.load.errors_by_class.items(), key=lambda pair: -(pair[1] or 0.0))
-    return tuple((name, number(count)) for name, count in classes)
-
-
-def _status_of(report: Report, *words: str) -> str:
-    """Return the worst status of the gates about one of `words`."""
-    found = {gate.status for gate in gates_about(report, *words)}
-    return next((status for status in ("fail", "pass") if status in found), "")

@@ -1,212 +1,46 @@
-"""Write the report as one HTML file that needs nothing but a browser.
-
-The page carries plotly's own script, one script of ours and the numbers as
-JSON. Its Content-Security-Policy names the two scripts by hash and allows no
-network, so a name that came from a cluster can neither run nor phone home,
-even if an escape were forgotten.
-"""
+"""Write the report of a rehearsal: the page of its load test, with racks and steps."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from lab.report import wording
-from lab.report.document import Gate, Report, read_report
-from lab.report.keyfigures import error_classes, key_figures, traffic_settings
-from lab.report.plots import Figure
-from lab.report.plots_load import gap_figure, replica_figure, steps_figure, ttft_figure
-from lab.report.plots_time import time_figures
+from lab.report.document import Report, read_report
+from lab.report.keyfigures import key_figures
+from lab.report.plots_steps import steps_figure
 from lab.report.rackmap import rack_pictures
-from lab.report.timeline import numbered_events
-
-REPORT_NAME = "report.html"
-MAX_TABLE_ROWS = 400  # past it a browser's table is slower than its plot
-GATE_ORDER = {"fail": 0, "skip": 1, "pass": 2}
-NO_EVENT = "No replica was lost while traffic ran."
-KIND_WORD = {"slo": "service", "validity": "validity"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRow:
-    """One line of the gates table, as text."""
-
-    title: str
-    kind: str
-    limit: str
-    value: str
-    status: str
-    why: str
+from lab.report.reason import verdict_reason
+from loadtest.report.keyfigures import traffic_settings
+from loadtest.report.page import PACKAGE, Page, load_figures, missing_parts, render_page, write_page
 
 
 def write_report(report: Mapping[str, Any] | Report, out_dir: Path) -> Path:
     """Write `report.html` into `out_dir` (made when missing) and return its path."""
-    out_dir.mkdir(parents=True, exist_ok=True)
-    path = out_dir / REPORT_NAME
-    path.write_text(render(read_report(report)), encoding="utf-8", newline="\n")
-    return path
+    return write_page(render(read_report(report)), out_dir)
 
 
 def render(report: Report) -> str:
     """Return the whole page; the same report gives the same bytes."""
-    figures = _figures(report)
-    ours = _asset("plots.js")
-    html = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            report=report,
-            started=wording.moment(report.started_at) or "at an unknown time",
-            word=wording.VERDICT_WORD[report.verdict],
-            reason=wording.verdict_reason(report),
-            hit_sentence=wording.hit_sentence(report),
-            machine_note=wording.machine_note(report),
-            missing=_missing(report),
-            key_figures=key_figures(report),
-            gates=gate_rows(report.gates),
-            racks=rack_pictures(report),
-            figures={
-                name: [_short_table(figure) for figure in part] for name, part in figures.items()
-            },
-            drawn=[_drawn(figure) for part in figures.values() for figure in part if figure.data],
-            events=_event_rows(report),
-            settings=traffic_settings(report),
-            error_classes=error_classes(report),
-            no_event=NO_EVENT if report.load.requests else "No event was recorded.",
-            policy=_policy(plotly_script(), ours),
-            style=Markup(_asset("report.css")),  # noqa: S704  our own file
-            plotly=Markup(plotly_script()),  # noqa: S704  plotly's own file
-            script=Markup(ours),  # noqa: S704  our own file
-        )
+    groups = (("release", report.release), ("router", report.router))
+    page = Page(
+        template="rehearsal.html.j2",
+        packages=("lab.report", PACKAGE),
+        reason=verdict_reason(report),
+        key_figures=key_figures(report),
+        missing=_missing(report),
+        settings=traffic_settings(report, groups),
+        figures={**load_figures(report), "steps": (steps_figure(report),)},
+        parts={"racks": rack_pictures(report)},
     )
-    return html.encode("utf-8", "replace").decode("utf-8")
-
-
-def gate_rows(gates: Iterable[Gate]) -> tuple[GateRow, ...]:
-    """Return the gates as text, the failed ones first."""
-    ordered = sorted(gates, key=lambda gate: GATE_ORDER.get(gate.status, 1))
-    return tuple(
-        GateRow(
-            title=wording.gate_title(gate),
-            kind=KIND_WORD.get(gate.kind, gate.kind),
-            limit=wording.limit(gate),
-            value=wording.gate_number(gate.value),
-            status=gate.status if gate.status in GATE_ORDER else "skip",
-            why=gate.why,
-        )
-        for gate in ordered
-    )
-
-
-@cache
-def plotly_script() -> str:
-    """Return plotly's script as an HTML parser hands it on, so that its hash holds."""
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _figures(report: Report) -> dict[str, tuple[Figure, ...]]:
-    *hits, throughput = time_figures(report)
-    load = report.load
-    context = ttft_figure(
-        "ttft-context", "Time to first token by context", "prompt tokens", load.ttft_by_context
-    )
-    turn = ttft_figure("ttft-turn", "Time to first token by turn", "turn", load.ttft_by_turn)
-    return {
-        "hit": tuple(hits),
-        "throughput": (throughput,),
-        "latency": (context, turn, gap_figure(report)),
-        "replicas": (replica_figure(report),),
-        "steps": (steps_figure(report),),
-    }
-
-
-def _short_table(figure: Figure) -> Figure:
-    rows = figure.table.rows
-    if len(rows) <= MAX_TABLE_ROWS:
-        return figure
-    left = ("…", f"{len(rows) - MAX_TABLE_ROWS} more rows in report.json")
-    filler = ("",) * max(0, len(figure.table.head) - len(left))
-    return replace(
-        figure, table=replace(figure.table, rows=(*rows[:MAX_TABLE_ROWS], (*left, *filler)))
-    )
-
-
-def _drawn(figure: Figure) -> dict[str, Any]:
-    return {"id": figure.id, "data": figure.data, "layout": figure.layout}
-
-
-def _event_rows(report: Report) -> tuple[dict[str, str], ...]:
-    return tuple(
-        {
-            "mark": "" if count is None else str(count),
-            "at": wording.seconds(event.t_s),
-            "what": event.what,
-            "style": event.what if event.what in ("lost", "recovered") else "other",
-            "who": event.replica,
-            "region": event.region,
-            "detail": event.detail,
-        }
-        for count, event in numbered_events(report)
-    )
+    return render_page(report, page)
 
 
 def _missing(report: Report) -> tuple[str, ...]:
-    """Return what the report should hold and does not, in sentences."""
-    load = report.load
     lacks = {
         "No step is recorded.": not report.steps,
         "The racks were not read from the API server, so there is no rack map.": (
             not report.packing.racks
         ),
-        "No request was sent or finished, so all figures of the traffic are missing.": (
-            not load.requests
-        ),
-        "No gate was judged.": not report.gates,
     }
-    unreadable = [
-        f"The section “{name}” has an unexpected shape and is left out."
-        for name in report.unreadable
-    ]
-    if load.requests and load.replicas and all(r.requests is None for r in load.replicas):
-        unreadable.append("No answer says which replica gave it, so shares are missing.")
-    silent = [replica.name for replica in load.replicas if replica.requests == 0]
-    if load.requests and silent:
-        unreadable.append(f"These replicas served no request: {', '.join(silent[:20])}.")
-    return (*(text for text, lacking in lacks.items() if lacking), *unreadable)
-
-
-def _policy(*scripts: str) -> str:
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in scripts
-    )
-    # plotly styles its SVG with style attributes and saves pictures through data and blob URLs.
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("lab.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _asset(name: str) -> str:
-    return resources.files("lab.report").joinpath(name).read_text(encoding="utf-8")
+    return (*(text for text, lacking in lacks.items() if lacking), *missing_parts(report))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.report.document import Node, Rack, Report
-from lab.report.timeline import Outage, outages
-from lab.report.wording import seconds
+from loadtest.report.timeline import Outage, outages
+from loadtest.report.wording import seconds
 
 REPLICA_COLOURS = 9  # a full rack; --replica-0 ... --replica-8 of the style sheet
 

@@ -1,37 +1,27 @@
-"""Show the verdict on a terminal: what decided it, what was slow."""
+"""Show the verdict of a rehearsal on a terminal: what decided it, what was slow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from lab.report import wording
 from lab.report.document import Report, read_report
-from lab.report.page import gate_rows
+from lab.report.reason import verdict_reason
+from loadtest.report import wording
+from loadtest.report.terminal import banner, load_parts, machine_line
 
-STYLE = {"go": "green", "no-go": "red", "invalid": "yellow", "unknown": "white"}
-STATUS = {"pass": "green", "fail": "bold red", "skip": "dim"}
 SLOWEST = 3
 
 
 def terminal_summary(report: Mapping[str, Any] | Report) -> Group:
     """Return the renderables for `rich`: verdict, gates, hit per region, slowest steps."""
     found = read_report(report)
-    parts: list[RenderableType] = [_banner(found)]
-    note = wording.machine_note(found)
-    if note:
-        parts.append(Text(note, style="yellow"))
+    parts: list[RenderableType] = [banner(found, verdict_reason(found)), *machine_line(found)]
     parts += [Text(problem, style="red") for problem in found.packing.problems]
-    if found.gates:
-        parts.append(_gates(found))
-    if found.load.regions:
-        parts.append(_regions(found))
+    parts += load_parts(found)
     lost = sum(event.what == "lost" for event in found.events)
     if lost:
         back = sum(event.what == "recovered" for event in found.events)
@@ -39,49 +29,6 @@ def terminal_summary(report: Mapping[str, Any] | Report) -> Group:
     if found.steps:
         parts.append(_slowest(found))
     return Group(*parts)
-
-
-def _banner(report: Report) -> Panel:
-    word = Text(wording.VERDICT_WORD[report.verdict].upper(), style="bold")
-    text = Text.assemble(
-        word, "  ", wording.verdict_reason(report), "\n", wording.hit_sentence(report)
-    )
-    return Panel(
-        text, border_style=STYLE[report.verdict], title=Text(report.fleet), title_align="left"
-    )
-
-
-def _gates(report: Report) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("gate", "kind"):
-        table.add_column(head)
-    for head in ("limit", "value"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("")
-    for row in gate_rows(report.gates):
-        style = STATUS[row.status]
-        cells = (row.title, row.kind, row.limit, row.value)
-        table.add_row(*(Text(cell) for cell in cells), Text(row.status, style=style))
-    return table
-
-
-def _regions(report: Report) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("region")
-    for head in ("requests", "errors", "achieved", "attainable", "ratio", "TTFT p95"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for region in report.load.regions:
-        cells = (
-            region.name,
-            wording.number(region.requests),
-            wording.number(region.errors),
-            wording.percent(region.hit.achieved),
-            wording.percent(region.hit.attainable),
-            wording.ratio(region.hit.ratio),
-            wording.milliseconds(region.ttft_ms.p95),
-        )
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
 
 
 def _slowest(report: Report) -> Text:

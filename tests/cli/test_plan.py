@@ -158,7 +158,7 @@ def test_help_imports_no_command(
 ) -> None:
     """`k3fleet --help` answers at once, whatever a command needs."""
     monkeypatch.setattr(
-        cli_main, "COMMANDS", {"plan": LazyCommand("cli.nowhere:plan", "Show what would run.")}
+        cli_main.root, "lazy", {"plan": LazyCommand("cli.nowhere:plan", "Show what would run.")}
     )
     assert main(["--help"]) == 0
     assert "Show what would run." in capsys.readouterr().out

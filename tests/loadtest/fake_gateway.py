@@ -80,10 +80,26 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
     }.get(path, [*parts, *tokens, last, done])
 
 
+def listed(path: str) -> bytes:
+    """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
+    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
+    status, kind, body = {
+        "html": (200, "text/html", b"<!doctype html><title>login</title>"),
+        "closed": (401, "application/json", b"{}"),
+        "old": (404, "application/json", b"{}"),
+        "list": (200, "application/json", b"[]"),
+    }.get(path, (200, "application/json", models))
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer one request; say whether the connection stays open."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     path = head.split(" ", 2)[1].split("/")[1]
+    if head.startswith("GET "):
+        writer.write(listed(path))
+        return True
     length = next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))
     body = json.loads(await reader.readexactly(int(length.split(":")[1])))
     if path.isdigit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import yaml
 
 from fleet.errors import ConfigError
-from loadtest.gates import DEFAULT_GATES_FILE, Gate, judge, known_metrics, load_gates
+from loadtest.gates import DEFAULT_GATES_FILE, NAMED_GATES, Gate, about, judge, load_gates
+from loadtest.metric_paths import is_metric, metric_paths, near_metric
+from loadtest.settings import LoadSettings
 from loadtest.summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS, RunContext, summarise
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "gates.yaml").read_text())
@@ -70,7 +73,7 @@ def test_a_gate_without_a_value_is_no_go_ahead(make_generator: Make) -> None:
 def test_every_number_of_the_summary_can_be_a_gate(make_record: Make, make_generator: Make) -> None:
     """A known metric must be found in the figures."""
     summary = summarise([make_record()], make_generator(), CONTEXT)
-    gates = [gate(id=name, metric=name, limit=-1.0) for name in known_metrics()]
+    gates = [gate(id=name, metric=name, limit=-1.0) for name in metric_paths()]
     assert all(result.status != "fail" for result in judge(summary, gates).gates)
 
 
@@ -98,3 +101,90 @@ def test_limits_of_the_machine_are_those_of_the_gates() -> None:
     """`limited_by_machine` and the default validity gates must not tell two stories."""
     limits = {gate.id: gate.limit for gate in load_gates()}
     assert (limits["generator-lag"], limits["generator-cpu"]) == (LAG_LIMIT_MS, CPU_LIMIT_SHARE)
+
+
+@pytest.mark.parametrize("name", NAMED_GATES)
+def test_every_set_of_gates_names_metrics_that_exist(name: str) -> None:
+    """A launch must not learn at its end that its judge is broken."""
+    assert load_gates(NAMED_GATES[name])
+
+
+def test_a_set_replaces_and_leaves_out_gates_of_the_one_it_extends() -> None:
+    """One limit stands in one file."""
+    limits = {
+        name: {gate.id: gate.limit for gate in load_gates(NAMED_GATES[name])}
+        for name in NAMED_GATES
+    }
+    assert (limits["launch"]["cache-hit-ratio"], limits["drained"]["cache-hit-ratio"]) == (
+        0.95,
+        0.90,
+    )
+    assert limits["launch"]["generator-lag"] == 50.0
+    assert "replicas-served" not in limits["endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("extends: lunch\n", "Did you mean 'launch'"),
+        ("extends: own.yaml\n", "extends this file"),
+        ("extends: launch\nwithout: [tpto]\n", "Did you mean 'tpot'"),
+        ("gates: []\n", "no gate is given"),
+    ],
+)
+def test_a_wrong_set_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    """A gate that silently is not there lets a launch pass."""
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(what)):
+        load_gates(path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "known"),
+    [
+        ("ttft_by_context.64-128k.p95", True),
+        ("ttft_by_context.64k-128k.p95", False),
+        ("regions.us-east.hit.ratio", True),
+        ("regions.us-east", False),
+        ("regions..requests", False),
+        ("generator", False),
+        ("errors_by_class", False),
+        ("", False),
+    ],
+)
+def test_a_bucket_is_known_before_the_run_and_a_region_is_not(metric: str, known: bool) -> None:
+    """A misspelt bucket would be skipped for ever."""
+    assert is_metric(metric) is known
+
+
+def test_the_nearest_bucket_is_named() -> None:
+    """There are too many paths to read a list of."""
+    assert "Did you mean 'ttft_by_context.64-128k.p95'" in near_metric(
+        "ttft_by_context.64k-128k.p95"
+    )
+
+
+def test_a_gate_on_a_row_reads_that_row(make_record: Make, make_generator: Make) -> None:
+    """One region may be slow while the sum looks well."""
+    records = [make_record(region="us"), make_record(region="eu", ttft_s=3.0)]
+    summary = summarise(records, make_generator(), CONTEXT)
+    fast, slow, absent = (
+        gate(id=name, metric=f"regions.{name}.ttft_ms.p95", op="<=", limit=1000.0)
+        for name in ("us", "eu", "ap")
+    )
+    assert [result.status for result in judge(summary, [fast, slow, absent]).gates] == [
+        "pass",
+        "fail",
+        "skip",
+    ]
+
+
+def test_a_gate_on_arrivals_is_not_about_a_closed_loop(tmp_path: Path) -> None:
+    """N agents offer no rate, so none can be missed."""
+    fields = {"targets": {"us": "http://127.0.0.1:1"}, "tokenizer_dir": ".", "out_dir": tmp_path}
+    closed = LoadSettings.model_validate({**fields, "users": 1})
+    opened = LoadSettings.model_validate({**fields, "sessions_per_minute": 1})
+    gates = [gate(id="any"), gate(id="open", only="open-loop")]
+    assert [g.id for g in about(gates, closed)] == ["any"]
+    assert [g.id for g in about(gates, opened)] == ["any", "open"]

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lab.report import read_report, terminal_summary, write_report
-from lab.report.document import clean_text
 from lab.report.keyfigures import key_figures
 from lab.report.page import render
-from lab.report.plots_load import gap_bars
 from lab.report.rackmap import rack_pictures
-from lab.report.timeline import markers, outages, region_series, slice_width_s
-from lab.report.wording import MISSING, number, percent, seconds, verdict_reason
+from lab.report.reason import verdict_reason
+from loadtest.report.document import clean_text
+from loadtest.report.plots_load import gap_bars
+from loadtest.report.timeline import markers, outages, region_series, slice_width_s
+from loadtest.report.wording import MISSING, number, percent, seconds
 
 Sample = Callable[..., dict[str, Any]]
 MAX_BYTES = 6 * 1024 * 1024

@@ -1,14 +1,13 @@
-"""Draw distributions and shares: first token, chunk gaps, replicas, steps."""
+"""Draw distributions and shares: first token, chunk gaps, replicas."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from lab.report.document import Bucket, Histogram, ReplicaLoad, Report
-from lab.report.plots import (
+from loadtest.report.document import Bucket, Histogram, LoadReport, ReplicaLoad
+from loadtest.report.plots import (
     ACCENT,
-    BAD,
     INK,
     MUTED,
     SOFT,
@@ -21,12 +20,11 @@ from lab.report.plots import (
     layout,
     region_colour,
 )
-from lab.report.timeline import outages, region_names
-from lab.report.wording import MISSING, number, percent, seconds
+from loadtest.report.timeline import outages
+from loadtest.report.wording import MISSING, number, percent
 
 MAX_TICKS = 16  # labels of buckets that fit side by side in the narrowest plot
 EMPTY = Table(head=(), rows=())
-STEP_COLOUR = {"ok": ACCENT, "failed": BAD, "skipped": MUTED}
 
 
 def ttft_figure(identity: str, title: str, axis_title: str, buckets: Sequence[Bucket]) -> Figure:
@@ -81,7 +79,7 @@ def gap_bars(histogram: Histogram) -> tuple[tuple[str, float | None, float], ...
     return tuple(bars)
 
 
-def gap_figure(report: Report) -> Figure:
+def gap_figure(report: LoadReport) -> Figure:
     """Draw how long readers waited between two chunks, with p50 and p99 marked."""
     title = "Gap between chunks"
     bars = gap_bars(report.load.gap_ms.histogram)
@@ -121,7 +119,7 @@ def gap_figure(report: Report) -> Figure:
     )
 
 
-def replica_figure(report: Report) -> Figure:
+def replica_figure(report: LoadReport) -> Figure:
     """Draw each replica's share of its region's requests beside the cache hit it reported."""
     title = "Requests and cache hit per replica"
     replicas = sorted(report.load.replicas, key=lambda replica: (replica.region, replica.name))
@@ -146,10 +144,10 @@ def replica_figure(report: Report) -> Figure:
     )
 
 
-def _replica_traces(report: Report, replicas: Sequence[ReplicaLoad]) -> tuple[Json, ...]:
+def _replica_traces(report: LoadReport, replicas: Sequence[ReplicaLoad]) -> tuple[Json, ...]:
     fate = {o.replica: " (lost)" if o.to_s is None else " (lost, back)" for o in outages(report)}
     names = [label(replica.name) + fate.get(replica.name, "") for replica in replicas]
-    regions, sizes = region_names(report), Counter((r.region, r.role) for r in replicas)
+    regions, sizes = report.region_names, Counter((r.region, r.role) for r in replicas)
     colours = [
         region_colour(regions.index(replica.region)) if replica.region in regions else MUTED
         for replica in replicas
@@ -172,46 +170,6 @@ def _replica_traces(report: Report, replicas: Sequence[ReplicaLoad]) -> tuple[Js
         "hovertemplate": "%{y}: cache hit %{x:.1f} %<extra></extra>",
     }  # fmt: skip
     return shares, even, hits
-
-
-def steps_figure(report: Report) -> Figure:
-    """Draw the steps of the rehearsal, one after the other, on one time axis."""
-    title = "Steps of the rehearsal"
-    steps = report.steps
-    if not steps:
-        missing = "The report names no step."
-        return Figure(id="steps", title=title, note="", table=EMPTY, missing=missing)
-    durations = [step.seconds or 0.0 for step in steps]
-    starts = [sum(durations[:index]) for index in range(len(steps))]
-    names = [label(f"{index + 1}. {step.name}") for index, step in enumerate(steps)]
-    trace: Json = {
-        "type": "bar", "orientation": "h", "y": names, "x": durations, "base": starts,
-        "text": [
-            ", ".join(_step_words(step.status, step.seconds)) for step in steps
-        ],
-        "textposition": "outside", "cliponaxis": False, "constraintext": "none",
-        "textfont": {"color": MUTED},
-        "marker": {"color": [STEP_COLOUR.get(step.status, MUTED) for step in steps]},
-        "hovertemplate": "%{y}: %{text}<extra></extra>", "showlegend": False,
-    }  # fmt: skip
-    end_s = max(sum(durations) * 1.14, 1.0)  # room for the text right of the last bar
-    drawn = layout(
-        showlegend=False,
-        margin={"l": 56, "r": 16, "t": 8, "b": 44},
-        yaxis=category_axis("", autorange="reversed", showgrid=False),
-        xaxis=axis("seconds since the start of the rehearsal", range=[0, end_s]),
-    )
-    rows = tuple((s.name, seconds(s.seconds), s.status, s.detail) for s in steps)
-    return Figure(
-        id="steps", title=title, note=f"Together {seconds(sum(durations))}.",
-        table=Table(head=("step", "time", "status", "detail"), rows=rows),
-        data=(trace,), layout=drawn, height_px=70 + 30 * len(steps),
-    )  # fmt: skip
-
-
-def _step_words(status: str, took_s: float | None) -> list[str]:
-    words = [] if status == "ok" else [label(status or "unknown")]
-    return words if took_s is None else [*words, seconds(took_s)]
 
 
 def _bar_of(bars: Sequence[tuple[str, float | None, float]], value: float | None) -> int | None:
@@ -237,7 +195,7 @@ def _upright_note(place: int, text: str) -> Json:
     }  # fmt: skip
 
 
-def _replica_table(report: Report) -> Table:
+def _replica_table(report: LoadReport) -> Table:
     registered = {True: "yes", False: "no", None: MISSING}
     return Table(
         head=("region", "replica", "job", "registered", "requests", "share", "cache hit"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.report.document import Report
-from lab.report.plots import (
+from loadtest.report.document import LoadReport
+from loadtest.report.plots import (
     BAD,
     MUTED,
     Figure,
@@ -19,8 +19,8 @@ from lab.report.plots import (
     region_dash,
     time_axis,
 )
-from lab.report.timeline import RegionSeries, Values, markers, outages, region_series
-from lab.report.wording import gates_about, number, percent, ratio
+from loadtest.report.timeline import RegionSeries, Values, markers, outages, region_series
+from loadtest.report.wording import gates_about, number, percent, ratio
 
 NO_TRAFFIC = "No request was measured, so there is nothing to plot over time."
 THROUGHPUT_ROWS = (
@@ -31,7 +31,7 @@ THROUGHPUT_ROWS = (
 )
 
 
-def time_figures(report: Report) -> tuple[Figure, ...]:
+def time_figures(report: LoadReport) -> tuple[Figure, ...]:
     """Return one cache plot per region, then the throughput of all."""
     series = region_series(report)
     if not series:
@@ -47,13 +47,13 @@ def time_figures(report: Report) -> tuple[Figure, ...]:
     return (*hits, throughput_figure(report, series))
 
 
-def ratio_limit(report: Report) -> float | None:
+def ratio_limit(report: LoadReport) -> float | None:
     """Return the limit of the gate on achieved ÷ attainable, None when no gate has one."""
     limits = (gate.limit for gate in gates_about(report, "ratio"))
     return next((limit for limit in limits if limit is not None), None)
 
 
-def hit_figure(report: Report, series: RegionSeries, index: int) -> Figure:
+def hit_figure(report: LoadReport, series: RegionSeries, index: int) -> Figure:
     """Draw achieved against attainable hit of one region, and below it their ratio."""
     colour = region_colour(index)
     attainable = line("attainable", series.t_s, _percents(series.attainable), MUTED)
@@ -89,7 +89,7 @@ def hit_figure(report: Report, series: RegionSeries, index: int) -> Figure:
     )
 
 
-def throughput_figure(report: Report, series: tuple[RegionSeries, ...]) -> Figure:
+def throughput_figure(report: LoadReport, series: tuple[RegionSeries, ...]) -> Figure:
     """Draw tokens, requests and first-token latency over time, a row each, a line per region."""
     traces: list[Json] = []
     for row, (field, title) in enumerate(THROUGHPUT_ROWS):
@@ -175,7 +175,7 @@ def _limit_note(bound: float, yaxis: str) -> Json:
     }  # fmt: skip
 
 
-def _hit_note(report: Report, region: str) -> str:
+def _hit_note(report: LoadReport, region: str) -> str:
     for found in report.load.regions:
         if found.name == region:
             hit = found.hit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from lab.report.document import Gate, Report
+from loadtest.report.document import Gate, LoadReport
 
 MISSING = "—"
 _WORDS = re.compile(r"[a-z0-9]+")
@@ -88,26 +88,20 @@ def gate_title(gate: Gate) -> str:
     return gate.title or gate.id or "unnamed gate"
 
 
-def gates_about(report: Report, *words: str) -> tuple[Gate, ...]:
+def gates_about(report: LoadReport, *words: str) -> tuple[Gate, ...]:
     """Return the gates whose id has one of `words` as a whole word: `error-rate` is about error."""
     return tuple(
         gate for gate in report.gates if not set(words).isdisjoint(_WORDS.findall(gate.id.lower()))
     )
 
 
-def verdict_reason(report: Report) -> str:
+def verdict_reason(report: LoadReport) -> str:
     """Return the one sentence under the verdict: what decided it."""
-    stopped = next((step for step in report.steps if step.status == "failed"), None)
-    if stopped is not None:
-        detail = f": {stopped.detail}" if stopped.detail else ""
-        return f"The rehearsal stopped in step “{stopped.name}”{detail}"
     failed = [gate for gate in report.gates if gate.status == "fail"]
     failed.sort(key=lambda gate: (gate.kind == "validity") != (report.verdict == "invalid"))
     if failed:
         reasons = "; ".join(_miss(gate) for gate in failed)
         return f"{len(failed)} of {len(report.gates)} gates failed: {reasons}."
-    if report.packing.status == "violated":
-        return "The scheduler did not pack the racks as planned."
     if report.verdict == "go":
         return f"All {len(report.gates)} gates passed."
     skipped = [gate_title(gate) for gate in report.gates if gate.status == "skip"]
@@ -120,7 +114,7 @@ def _miss(gate: Gate) -> str:
     return f"{gate_title(gate)} is {gate_number(gate.value)}, the limit is {limit(gate)}"
 
 
-def hit_sentence(report: Report) -> str:
+def hit_sentence(report: LoadReport) -> str:
     """Return the headline figure in words, or what is missing for it."""
     hit = report.load.hit
     if hit.achieved is None or hit.attainable is None:
@@ -131,7 +125,7 @@ def hit_sentence(report: Report) -> str:
     )
 
 
-def machine_note(report: Report) -> str:
+def machine_note(report: LoadReport) -> str:
     """Return the warning that the machine was the limit, or nothing."""
     generator = report.load.generator
     if not generator.limited_by_machine:

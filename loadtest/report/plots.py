@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.report.timeline import Marker, Outage
+from loadtest.report.timeline import Marker, Outage
 
 INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
 GOOD, BAD, WARN, ACCENT, SOFT = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lab.report.document import Event, Report, Slice
+from loadtest.report.document import Event, LoadReport, Slice
 
 DEFAULT_SLICE_S = 5.0  # what the summary uses; only needed when a run has a single slice
 MAX_SLICES = 20_000  # a day of 5 s slices; beyond it a plot is a solid block
@@ -55,14 +55,6 @@ class Marker:
     text: str
 
 
-def region_names(report: Report) -> tuple[str, ...]:
-    """Return the regions in the order of the report, each once."""
-    names = [region.name for region in report.load.regions]
-    names += [part.region for part in report.load.timeline]
-    names += [rack.region for rack in report.packing.racks]
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
 def slice_width_s(slices: Iterable[Slice]) -> float:
     """Return the width of a slice: the smallest step between two starts."""
     starts = sorted({part.t_s for part in slices if part.t_s is not None})
@@ -70,7 +62,7 @@ def slice_width_s(slices: Iterable[Slice]) -> float:
     return max(min(steps, default=DEFAULT_SLICE_S), 0.1)
 
 
-def region_series(report: Report) -> tuple[RegionSeries, ...]:
+def region_series(report: LoadReport) -> tuple[RegionSeries, ...]:
     """Return the series of every region that sent at least one request."""
     timed = [part for part in report.load.timeline if part.t_s is not None]
     if not timed:
@@ -83,7 +75,7 @@ def region_series(report: Report) -> tuple[RegionSeries, ...]:
         last = min(last, whole - 1)
     steps = range(first, min(last, first + MAX_SLICES) + 1)
     series = []
-    for region in region_names(report):
+    for region in report.region_names:
         by_step = {_step(part, width_s): part for part in timed if part.region == region}
         if by_step:
             parts = [by_step.get(step, Slice()) for step in steps]
@@ -120,12 +112,12 @@ def _share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def timed_events(report: Report) -> tuple[Event, ...]:
+def timed_events(report: LoadReport) -> tuple[Event, ...]:
     """Return the events in order of time; those without a time come last."""
     return tuple(sorted(report.events, key=lambda event: (event.t_s is None, event.t_s or 0.0)))
 
 
-def outages(report: Report) -> tuple[Outage, ...]:
+def outages(report: LoadReport) -> tuple[Outage, ...]:
     """Pair every loss of a replica with its next recovery."""
     found: list[Outage] = []
     open_since: dict[tuple[str, str], float] = {}
@@ -145,7 +137,7 @@ def outages(report: Report) -> tuple[Outage, ...]:
     return tuple(sorted(found, key=lambda outage: outage.from_s))
 
 
-def numbered_events(report: Report) -> tuple[tuple[int | None, Event], ...]:
+def numbered_events(report: LoadReport) -> tuple[tuple[int | None, Event], ...]:
     """Return all events; those marked on the plots carry the number of their mark."""
     numbered: list[tuple[int | None, Event]] = []
     count = 0
@@ -156,7 +148,7 @@ def numbered_events(report: Report) -> tuple[tuple[int | None, Event], ...]:
     return tuple(numbered)
 
 
-def markers(report: Report, region: str | None = None) -> tuple[Marker, ...]:
+def markers(report: LoadReport, region: str | None = None) -> tuple[Marker, ...]:
     """Return the marks for a plot of one region, or of all, near ones joined."""
     marked = [
         (count, event, event.t_s)

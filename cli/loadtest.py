@@ -1,0 +1,26 @@
+"""`k3fleet loadtest`: send a load, judge it, look at it again."""
+
+from __future__ import annotations
+
+import click
+
+from cli.lazy import LazyCommand, LazyGroup
+
+# `report` and the others that only read must not wait for Locust and gevent.
+COMMANDS = {
+    "run": LazyCommand("cli.loadtest_run:run", "Send a load and judge it: go or no-go."),
+    "report": LazyCommand("cli.loadtest_report:report", "Judge a saved run again."),
+    "compare": LazyCommand("cli.loadtest_compare:compare", "Say what differs between two runs."),
+    "size": LazyCommand("cli.loadtest_size:size", "Say how many cores a load needs."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def loadtest() -> None:
+    """Send the traffic of coding agents, and judge what comes back.
+
+    \b
+    Example:
+        k3fleet loadtest run fleets/demo.yaml
+        k3fleet loadtest report .k3fleet/demo/loadtests/20261130-120000
+    """

@@ -1,0 +1,211 @@
+"""`k3fleet loadtest run`: send a load to a lab or an endpoint, and judge it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli.loadtest_output import show_judged
+from cli.options import DURATION, MAX_TOKEN_SCALE, FiniteRange, work_dir_option
+from cli.output import output_option
+from cli.wiring import loadtest_surroundings, surroundings
+from fleet.errors import ConfigError
+from fleet.load import load_fleet
+from lab.load_target import LoadTarget, endpoint_target, lab_target
+from lab.load_test import LoadOptions, load_test
+from lab.rehearsal import Surroundings
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+_TARGET = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
+FOLDER = "loadtests"
+
+_TARGET_OPTIONS = (
+    click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="REGION=URL",
+        help="An endpoint instead of a lab: base URL without /v1. Repeat it for more regions.",
+    ),
+    click.option("--model", help="Name of the model at the endpoint."),
+    click.option(
+        "--tokenizer",
+        "tokenizer_dir",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The model's tokenizer.json. Needed for an endpoint.",
+    ),
+    click.option(
+        "--block-size", type=click.IntRange(1), help="Tokens per block of the prefix cache."
+    ),
+    click.option(
+        "--api-key-file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File that holds the API key alone.",
+    ),
+)
+_LOAD_OPTIONS = (
+    click.option(
+        "--traffic",
+        metavar="PROFILE|trace:PATH",
+        default="interactive_agent",
+        show_default=True,
+        help="Traffic profile, or recorded sessions to replay.",
+    ),
+    click.option("--users", type=click.IntRange(1), help="Closed loop: agents at work at once."),
+    click.option(
+        "--sessions-per-minute",
+        type=FiniteRange(0, 60_000, min_open=True),
+        help="Open loop: new sessions arrive at this rate.",
+    ),
+    click.option(
+        "--duration", "duration_s", type=DURATION, default="60s", show_default=True,
+        help="Length of the load, e.g. 90s or 5m.",
+    ),
+    click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic."),
+    click.option(
+        "--token-scale", type=FiniteRange(1, MAX_TOKEN_SCALE), help="Divide lengths by this."
+    ),
+    click.option("--time-scale", type=FiniteRange(1, 1_000_000), help="Divide pauses by this."),
+)  # fmt: skip
+_RUN_OPTIONS = (
+    click.option(
+        "--gates",
+        metavar="NAME|FILE",
+        help="rehearsal, endpoint, launch, drained, or a file. Default: the first for a lab, "
+        "the second for an endpoint.",
+    ),
+    click.option(
+        "--processes", type=click.IntRange(1, 512), default=1, show_default=True,
+        help="Worker processes that make the load, one core each.",
+    ),
+    click.option(
+        "--tokens-per-chunk", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
+        help="More than 1 with speculation; decides how many processes are needed.",
+    ),
+    click.option(
+        "--output-tokens-per-s", type=FiniteRange(0, min_open=True),
+        help="What the target will make, if you know. Default: estimated from the traffic.",
+    ),
+    click.option(
+        "--force-undersized", is_flag=True, help="Run with too few processes; the run is marked."
+    ),
+    click.option(
+        "--web-port", type=click.IntRange(1, 65_535),
+        help="Show Locust's web UI there, on loopback, and let it decide when to stop.",
+    ),
+    click.option(
+        "--out", "out_dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+        help="A new folder for all files. Default: one below the work folder.",
+    ),
+)  # fmt: skip
+_OF_SETTINGS = (
+    "traffic", "users", "sessions_per_minute", "duration_s", "seed", "token_scale", "time_scale"
+)  # fmt: skip
+
+
+def _with(
+    *groups: tuple[Callable[[FunctionT], FunctionT], ...],
+) -> Callable[[FunctionT], FunctionT]:
+    def decorate(command: FunctionT) -> FunctionT:
+        for option in reversed([option for group in groups for option in group]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.command()
+@click.argument("fleet_file", required=False, type=click.Path(path_type=Path))
+@_with(_TARGET_OPTIONS, _LOAD_OPTIONS, _RUN_OPTIONS)
+@work_dir_option
+@output_option
+def run(fleet_file: Path | None, work_dir: Path | None, output: str, **given: Any) -> None:
+    """Send a load to the running lab of FLEET_FILE, or to any endpoint, and judge it.
+
+    Ctrl-C ends the load; what there is is judged. Exit code 0 is go, 1 no-go, 2 could not be
+    judged, 3 configuration.
+
+    \b
+    Example:
+        k3fleet loadtest run fleets/demo.yaml --duration 5m
+        k3fleet loadtest run --target eu=https://llm.example --model kimi-k3 \\
+            --tokenizer ~/kimi-k3 --api-key-file ~/.key --users 50 --processes 4
+    """
+    target, around, folder = _target(fleet_file, work_dir, given)
+    started = f"{around.now():%Y%m%d-%H%M%S-%f}"
+    options = LoadOptions(
+        settings={name: given[name] for name in _OF_SETTINGS},
+        out_dir=(given["out_dir"] or folder / FOLDER / started).absolute(),
+        gates=given["gates"],
+        processes=given["processes"],
+        web_port=given["web_port"],
+        tokens_per_chunk=given["tokens_per_chunk"],
+        output_tokens_per_s=given["output_tokens_per_s"],
+        force_undersized=given["force_undersized"],
+    )
+    show_judged(load_test(target, options, around), options.out_dir, output)
+
+
+def _target(
+    fleet_file: Path | None, work_dir: Path | None, given: Mapping[str, Any]
+) -> tuple[LoadTarget, Surroundings, Path]:
+    """Choose between a fleet's lab and an endpoint."""
+    if given["users"] is not None and given["sessions_per_minute"] is not None:
+        raise ConfigError("--users, --sessions-per-minute: both given. Choose one.")
+    if fleet_file is not None:
+        for name in ("targets", "model", "tokenizer_dir", "block_size", "api_key_file"):
+            if given[name]:
+                option = name.removesuffix("s").removesuffix("_dir").replace("_", "-")
+                raise ConfigError(
+                    f"--{option}: the running lab of {fleet_file} decides that. "
+                    "Leave it out, or leave out the fleet file."
+                )
+        fleet = load_fleet(fleet_file)
+        around = surroundings(fleet, work_dir)
+        return lab_target(fleet, around.work_dir), around, around.work_dir
+    around = loadtest_surroundings(work_dir)
+    return _endpoint(given), around, around.work_dir
+
+
+def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
+    targets = _targets(given["targets"])
+    if given["users"] is None and given["sessions_per_minute"] is None:
+        raise ConfigError(
+            "--users: how much load an endpoint can take nobody told. "
+            "Give --users N or --sessions-per-minute R."
+        )
+    for name, option in (("model", "--model NAME"), ("tokenizer_dir", "--tokenizer DIR")):
+        if given[name] is None:
+            raise ConfigError(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
+    known = ("model", "tokenizer_dir", "api_key_file")
+    settings = {name: given[name] for name in known if given[name] is not None}
+    return endpoint_target(targets, settings, block_size=given["block_size"])
+
+
+def _targets(words: tuple[str, ...]) -> dict[str, str]:
+    if not words:
+        raise ConfigError(
+            "FLEET_FILE: no target is given. Give the fleet file of a running lab, "
+            "or --target REGION=URL."
+        )
+    targets: dict[str, str] = {}
+    for word in words:
+        found = _TARGET.fullmatch(word)
+        if found is None:
+            raise ConfigError(
+                f"--target {word}: is no REGION=URL. "
+                "Give a name and a base URL: --target eu=https://llm.example"
+            )
+        region, url = found[1], found[2].rstrip("/")
+        if region in targets:
+            raise ConfigError(
+                f"--target {region}: is given twice. Give each region a name of its own."
+            )
+        targets[region] = url
+    return targets

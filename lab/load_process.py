@@ -1,0 +1,100 @@
+"""Run the load generator as a child, in sight, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from fleet.errors import LoadError
+from lab.interrupts import Interrupted, interruptible
+from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
+from lab.steps import Step
+from lab.traffic import OVERTIME_S, LineCounter
+from loadtest.records import REQUESTS_FILE
+from loadtest.run import STOP_TIMEOUT_S
+from loadtest.run_folder import WORKER_FOLDERS, part_folders
+from loadtest.settings import LoadSettings
+
+NAME = "locust"
+POLL_S = 0.5
+# After a polite end: calls in flight may finish, then each process writes its files.
+GRACE_S = STOP_TIMEOUT_S + 7.0
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadProcess:
+    """The generator of one run: Locust, with its workers."""
+
+    settings: LoadSettings
+    environ: Mapping[str, str]
+    watched: bool
+    """Whether somebody at the web page decides when it ends."""
+    clock: Callable[[], float] = time.monotonic
+    _counters: dict[Path, LineCounter] = field(default_factory=dict)
+
+    def run(self, command: Sequence[str], step: Step) -> bool:
+        """Wait for the end of the load; tell whether a signal ended it early.
+
+        Raises LoadError when the generator itself failed, or does not end.
+        """
+        launcher = Launcher(
+            lab_id=lab_mark(f"loadtest-{uuid4().hex}", self.settings.out_dir),
+            log_dir=self.settings.out_dir,
+            environ=self.environ,
+        )
+        try:
+            with interruptible():
+                service = launcher.start(NAME, command)
+                interrupted = self._watch(service, step)
+        finally:
+            launcher.stop()
+            end_marked(launcher.lab_id)
+        step.detail = f"{self._requests()} requests"
+        self._require_good_end(service, interrupted=interrupted)
+        return interrupted
+
+    def _watch(self, service: Service, step: Step) -> bool:
+        """Wait; a first signal asks the generator to end, and it may say what it did."""
+        began = self.clock()
+        try:
+            while service.running:
+                elapsed_s = self.clock() - began
+                asked_s = self.settings.duration_s
+                step.update(f"{elapsed_s:.0f} of {asked_s:.0f} s, {self._requests()} requests")
+                if not self.watched and elapsed_s > asked_s + OVERTIME_S:
+                    raise LoadError(
+                        f"load test: still running {OVERTIME_S:.0f} s after its end. "
+                        f"See {service.log}."
+                    )
+                with suppress(subprocess.TimeoutExpired):
+                    service.process.wait(POLL_S)
+        except Interrupted:
+            step.progress.note("interrupted: ending the load, then judging what there is")
+            if service.running:
+                service.process.send_signal(signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    service.process.wait(GRACE_S)
+            return True
+        return False
+
+    def _requests(self) -> int:
+        for folder in (self.settings.out_dir, *self.settings.out_dir.glob(WORKER_FOLDERS)):
+            path = folder / REQUESTS_FILE
+            self._counters.setdefault(path, LineCounter(path))
+        return sum(counter.count() for counter in self._counters.values())
+
+    def _require_good_end(self, service: Service, *, interrupted: bool) -> None:
+        code = service.process.returncode
+        if part_folders(self.settings.out_dir) and (code == 0 or interrupted):
+            return
+        raise LoadError(
+            f"load test: the generator ended with code {code}"
+            f"{' before it sent anything' if interrupted else ''}. "
+            f"See {service.log}.\n{log_tail(service.log)}"
+        )

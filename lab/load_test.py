@@ -1,0 +1,181 @@
+"""Make one load test: check, send, judge; every file of it is in one folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fleet.errors import ConfigError
+from lab.interrupts import shielded
+from lab.load_process import LoadProcess
+from lab.load_target import LoadTarget
+from lab.ports import require_free_port
+from lab.rehearsal import Surroundings
+from lab.steps import Step, Steps
+from loadtest.chat import make_chat
+from loadtest.gates import Gate, gates_file, load_gates
+from loadtest.judging import JudgedRun, judge_run
+from loadtest.load_run import make_traffic
+from loadtest.report.write import write_files
+from loadtest.run import generator_command
+from loadtest.run_facts import Machine, RunFacts, write_facts
+from loadtest.run_folder import read_run
+from loadtest.settings import LoadSettings, read_settings
+from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
+from loadtest.traffic import Seeds
+from loadtest.words import read_vocabulary
+from verify.endpoint import require_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """What the user asks of a load test; None leaves it to the target."""
+
+    settings: Mapping[str, Any]
+    """Fields of LoadSettings."""
+    out_dir: Path
+    gates: str | None = None
+    processes: int = 1
+    web_port: int | None = None
+    tokens_per_chunk: float = 1.0
+    output_tokens_per_s: float | None = None
+    force_undersized: bool = False
+
+
+def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) -> JudgedRun:
+    """Send the load and judge it; raises ConfigError before anything is sent that cannot work."""
+    steps = Steps(progress=around.progress, clock=time.monotonic)
+    with steps.step("check") as step:
+        gates = load_gates(gates_file(options.gates or target.gates))
+        settings = _settings(target, options)
+        facts = _checked(settings, target, options, around, step)
+    with steps.step("traffic") as step:
+        _require_empty(options.out_dir)
+        write_facts(facts, options.out_dir)
+        interrupted = _send(settings, options, around, step)
+    with steps.step("judge") as step, shielded():
+        judged = _judge(options.out_dir, target, facts, gates, interrupted=interrupted)
+        step.detail = judged.judgement.verdict
+    return judged
+
+
+def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
+    given = {name: value for name, value in options.settings.items() if value is not None}
+    if given.keys() & {"users", "sessions_per_minute"}:
+        fixed = {k: v for k, v in target.settings.items() if k != "users"}
+    else:
+        fixed = dict(target.settings)
+    gates = {"gates_file": gates_file(options.gates or target.gates)}
+    try:
+        return LoadSettings.model_validate({**fixed, **given, **gates, "out_dir": options.out_dir})
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise ConfigError(
+            "\n".join(f"{_option(item['loc'])}: {item['msg']}. Correct it." for item in found)
+        ) from error
+
+
+def _option(path: tuple[int | str, ...]) -> str:
+    name = str(path[0]).replace("_", "-") if path else "users, --sessions-per-minute"
+    return f"--{name.removesuffix('-s').removesuffix('-dir')}"
+
+
+def _checked(
+    settings: LoadSettings,
+    target: LoadTarget,
+    options: LoadOptions,
+    around: Surroundings,
+    step: Step,
+) -> RunFacts:
+    """Check everything that can be known before the load, and say what has to be told later."""
+    if options.web_port is not None:
+        require_free_port("127.0.0.1", options.web_port, "End what listens there.")
+    demand = Demand(
+        output_tokens_per_s=options.output_tokens_per_s or _expected(settings),
+        tokens_per_chunk=options.tokens_per_chunk,
+    )
+    machine = Machine.here()
+    notes = [*workers_note(options.processes, machine.cores)]
+    if too_small := undersized(demand, options.processes):
+        if not options.force_undersized:
+            raise ConfigError(
+                f"--processes: {too_small}. Give --processes {demand.cores} on a machine with so "
+                "many cores, or --force-undersized to have a run that is marked."
+            )
+        notes.insert(0, f"Undersized: {too_small}. Read its latencies as upper bounds.")
+    headers = make_chat(settings, time.perf_counter).headers
+    remarks = [
+        remark
+        for region, url in settings.targets.items()
+        if (remark := require_model(f"--target {region}", url, settings.model, headers))
+    ]
+    step.detail = f"{demand.events_per_s:,.0f} events/s expected of {options.processes} process(es)"
+    return target.facts.model_copy(
+        update={
+            "command": around.command,
+            "processes": options.processes,
+            "notes": (*target.facts.notes, *notes),
+            "unknown": (*target.facts.unknown, *remarks),
+            "machine": machine,
+        }
+    )
+
+
+def _expected(settings: LoadSettings) -> float:
+    """Estimate the output tokens/s of a load from a sample of its sessions."""
+    seeds = Seeds(seed=settings.seed, salt="sizing")
+    vocabulary = read_vocabulary(settings.tokenizer_dir)
+    pace = pace_of(make_traffic(settings, vocabulary, seeds))
+    if settings.users is not None:
+        return closed_loop(settings.users, pace)
+    return open_loop(settings.sessions_per_minute or 0.0, settings.duration_s, pace)
+
+
+def _require_empty(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(
+            f"{folder}: is not empty, and results of two runs would mix. Give another --out."
+        )
+
+
+def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, step: Step) -> bool:
+    command = generator_command(
+        settings,
+        python=Path(sys.executable),
+        web_port=options.web_port,
+        processes=options.processes,
+    )
+    if options.web_port is not None:
+        around.progress.note(f"web UI: http://127.0.0.1:{options.web_port}")
+    watched = options.web_port is not None
+    process = LoadProcess(settings=settings, environ=around.environ, watched=watched)
+    return process.run(command, step)
+
+
+def _judge(
+    folder: Path,
+    target: LoadTarget,
+    facts: RunFacts,
+    gates: tuple[Gate, ...],
+    *,
+    interrupted: bool,
+) -> JudgedRun:
+    if interrupted:
+        note = "Interrupted: the load was ended before its time."
+        facts = facts.model_copy(update={"notes": (*facts.notes, note)})
+    facts = target.look(facts, read_run(folder).records)
+    write_facts(facts, folder)
+    judged = judge_run(read_run(folder), gates)
+    write_files(judged.report(), folder)
+    return judged
+
+
+def saved_gates(folder: Path) -> Path | None:
+    """Name the gates that a saved run was judged by."""
+    return read_settings(folder).gates_file

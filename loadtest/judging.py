@@ -1,0 +1,83 @@
+"""Judge what a run left in its folder, and say it as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+from loadtest.gates import Gate, GateResult, Judgement, about, judge, verdict_of
+from loadtest.run_folder import RunFolder
+from loadtest.summary import Summary, summarise, summary_json
+
+REPORT_KIND = "loadtest"
+REPORT_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """Hold a run, its figures and what gates say of them."""
+
+    run: RunFolder
+    summary: Summary
+    judgement: Judgement
+
+    def report(self) -> dict[str, Any]:
+        """Give report.json; docs/loadtest.md says what its fields are."""
+        run, settings, facts = self.run, self.run.settings, self.run.facts
+        return {
+            "kind": REPORT_KIND,
+            "schema": REPORT_SCHEMA,
+            "k3fleet": version("k3fleet"),
+            "fleet": facts.name,
+            "verdict": self.judgement.verdict,
+            "started_at": run.generator.started_at,
+            "command": list(facts.command),
+            "notes": [*facts.notes, *_lost_notes(run)],
+            "real": list(facts.real),
+            "mocked": list(facts.mocked),
+            "unknown": list(facts.unknown),
+            "traffic": {
+                "profile": settings.traffic,
+                "users": settings.users,
+                "sessions_per_minute": settings.sessions_per_minute,
+                "duration_s": settings.duration_s,
+                "token_scale": settings.token_scale,
+                "time_scale": settings.time_scale,
+                "seed": settings.seed,
+                "processes": facts.processes,
+                "model": settings.model,
+                **{f"target {name}": url for name, url in settings.targets.items()},
+            },
+            "load": summary_json(self.summary),
+            "gates": [asdict(gate) for gate in self.judgement.gates],
+            "machine": facts.machine.model_dump() if facts.machine else {},
+        }
+
+
+def judge_run(run: RunFolder, gates: Sequence[Gate]) -> JudgedRun:
+    """Compute the figures of a run and hold them against gates."""
+    summary = summarise(run.records, run.generator, run.facts.context(run.settings.block_size))
+    judgement = judge(summary, about(gates, run.settings))
+    if run.lost:
+        results = (_lost_gate(run), *judgement.gates)
+        judgement = replace(judgement, verdict=verdict_of(results), gates=results)
+    return JudgedRun(run=run, summary=summary, judgement=judgement)
+
+
+def _lost_gate(run: RunFolder) -> GateResult:
+    return GateResult(
+        id="workers-ended",
+        title="Workers of the generator that were lost",
+        kind="validity",
+        op="<=",
+        limit=0.0,
+        value=float(len(run.lost)),
+        status="fail",
+        why="What a lost worker waited for, and how late it was, nobody knows.",
+    )
+
+
+def _lost_notes(run: RunFolder) -> list[str]:
+    return [f"{name} was lost: its requests are counted, its health is not." for name in run.lost]

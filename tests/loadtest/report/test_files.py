@@ -1,0 +1,107 @@
+"""Claims about the files that other programs read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from run_folders import HOSTILE, make_run, sessions_of
+
+from loadtest.gates import NAMED_GATES, Gate, load_gates
+from loadtest.judging import judge_run
+from loadtest.report.write import write_files
+from loadtest.run_facts import RunFacts
+from loadtest.run_folder import read_run
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def written(tmp_path: Path, make_record: Make, make_generator: Make) -> Make:
+    """Judge a run and write all files of its report."""
+
+    def write(*gates: Gate, count: int = 20, facts: RunFacts | None = None, **fields: Any) -> Path:
+        make_run(tmp_path, sessions_of(make_record(**fields), count), make_generator(), facts)
+        chosen = gates or load_gates(NAMED_GATES["endpoint"])
+        write_files(judge_run(read_run(tmp_path), chosen).report(), tmp_path)
+        return tmp_path
+
+    return write
+
+
+def suite_of(folder: Path) -> ET.Element:
+    return ET.parse(folder / "junit.xml").getroot()  # noqa: S314  we wrote it
+
+
+def gate(identity: str, **changes: Any) -> Gate:
+    fields = {"title": "T", "kind": "slo", "metric": "requests", "op": ">=", "limit": 1.0}
+    return Gate.model_validate({"id": identity, "why": "because", **fields, **changes})
+
+
+def test_every_gate_is_a_test_case(written: Make) -> None:
+    """A CI server shows a no-go as a failure, and a run that says nothing as an error."""
+    folder = written(
+        gate("fine"),
+        gate("slow", limit=1e9),
+        gate("late", kind="validity", limit=1e9),
+        gate("unmeasured", metric="coverage.served"),
+    )
+    suite = suite_of(folder)
+    outcomes = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert outcomes == {"fine": [], "slow": ["failure"], "late": ["error"], "unmeasured": ["error"]}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "2")
+    (failure,) = (child for child in suite.iter("failure"))
+    assert failure.get("message") == "T is 60, the limit is ≥ 1,000,000,000"
+    assert failure.text == "because"
+
+
+def test_hostile_names_stay_names(written: Make) -> None:
+    """They come from answers of servers that we do not trust."""
+    folder = written(
+        facts=RunFacts(name=HOSTILE, notes=(HOSTILE,), unknown=(HOSTILE,)),
+        region=HOSTILE,
+        worker=HOSTILE,
+    )
+    name = suite_of(folder).get("name") or ""
+    assert "\x1b" not in name
+    assert "<img" not in (folder / "report.html").read_text()
+    rows = list(csv.DictReader((folder / "replicas.csv").open(newline="")))
+    assert not any("\x1b" in value or "\u202e" in value for row in rows for value in row.values())
+
+
+def test_no_cell_is_a_formula(written: Make) -> None:
+    """A spreadsheet would compute it, with the rights of its reader."""
+    folder = written(region='=HYPERLINK("http://x")')
+    row = next(csv.DictReader((folder / "timeline.csv").open(newline="")))
+    assert row["region"].startswith("'=")
+
+
+def test_buckets_are_rows(written: Make) -> None:
+    """TTFT by context and by turn, with how many requests each is made of."""
+    rows = list(csv.DictReader((written() / "buckets.csv").open(newline="")))
+    assert {(row["by"], row["bucket"], row["requests"]) for row in rows} == {
+        ("context", "0-1k", "60.0"),
+        ("turn", "1", "20.0"),
+        ("turn", "2-5", "40.0"),
+    }
+
+
+def test_the_page_of_a_load_test_has_no_racks(written: Make) -> None:
+    """Nobody packed any."""
+    html = (written() / "report.html").read_text()
+    assert "load test of demo" in html
+    assert 'id="racks"' not in html
+    assert 'id="step-times"' not in html
+
+
+def test_the_json_says_what_it_is(written: Make) -> None:
+    """A reader of later versions needs to know which it has."""
+    folder = written()
+    report = json.loads((folder / "report.json").read_text())
+    assert (report["kind"], report["schema"], report["verdict"]) == ("loadtest", 1, "go")
+    assert json.loads((folder / "summary.json").read_text()) == report["load"]
