@@ -11,8 +11,8 @@ from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
 from loadtest.oracle import OracleRules
 from loadtest.profiles import load_profile
-from loadtest.result_options import ResultOptions
 from loadtest.replay.formats import load_traces, parse_source
+from loadtest.result_options import ResultOptions
 from loadtest.settings import TRACE_PREFIX, LoadSettings
 
 USERS_PER_REPLICA = 2

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
-from loadtest.oracle import OracleRules
-from loadtest.result_options import ResultOptions
-from loadtest.harness import HarnessOptions
 from loadtest.client_options import ClientOptions
+from loadtest.harness import HarnessOptions
+from loadtest.oracle import OracleRules
 from loadtest.replay.formats import Source, parse_source
 from loadtest.replay.options import ReplayOptions
+from loadtest.result_options import ResultOptions
 from loadtest.search import SearchOptions
 from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
 
