@@ -26,7 +26,7 @@ from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
 from lab.control_plane import ControlPlane
 from lab.events import EVENTS_FILE, often_ended, read_events
-from lab.network import RegionNetwork
+from lab.network import RegionNetwork, loopback_address
 from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
 from lab.packing_check import NodeView
 from lab.pods import PodView

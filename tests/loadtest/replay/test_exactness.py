@@ -68,7 +68,7 @@ def sent_and_answered(oracle: CacheOracle, tokens: bytes, block_size: int) -> in
     prompt = make_prompt(tokens + bytes(TOKEN_BYTES), block_size)
     attainable = oracle.send("r", prompt)
     oracle.complete("r", prompt)
-    return attainable
+    return attainable.region
 
 
 def oracle_tokens(steps: Iterable[tuple[Trace, Step]], render: Render) -> tuple[int, int]:
