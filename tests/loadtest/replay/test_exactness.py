@@ -183,14 +183,14 @@ def test_k3_counts_the_tokens_that_the_recording_has(kimi_dir: Path) -> None:
     tokenizer = Tokenizer.from_file(str(kimi_dir / "tokenizer.json"))
     traces = load_traces(Source(AGENTX / "trace_0693.json"))
     source = source_of(traces, read_vocabulary(kimi_dir))
-    seen: dict[int, int] = defaultdict(int)
+    seen: dict[bytes, int] = defaultdict(int)
     for call, step in zip(traces[0].calls, source.session(0), strict=True):
         for message in step.messages:
             for text in (message.reasoning, message.content):
-                if id(text) not in seen:
+                if text.tokens not in seen:
                     ids = tokenizer.encode(text.text, add_special_tokens=False).ids
                     packed = b"".join(id_.to_bytes(TOKEN_BYTES, "little") for id_ in ids)
                     assert packed == text.tokens
-                    seen[id(text)] = len(ids)
-        counted = sum(seen[id(m.reasoning)] + seen[id(m.content)] for m in step.messages)
+                    seen[text.tokens] = len(ids)
+        counted = sum(seen[m.reasoning.tokens] + seen[m.content.tokens] for m in step.messages)
         assert 0 <= counted - call.input_tokens <= 1
