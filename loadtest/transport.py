@@ -16,7 +16,9 @@ from fleet.errors import ConfigError
 from loadtest.arrival import ANCILLARY_BYTES, SO_TIMESTAMPNS, ArrivalClock
 from loadtest.client_options import ClientOptions
 
-READ_BYTES = 65_536
+READ_BYTES = 8_192
+"""Most reads bring one event of a few hundred bytes; a larger buffer costs more to have."""
+_SEND_BYTES = 65_536
 _READABLE, _WRITABLE = 1, 2
 
 
@@ -85,8 +87,8 @@ class Transport:
         if self._tls is None:
             self._send(memoryview(data))
             return
-        for start in range(0, len(data), READ_BYTES):  # no second copy of megabytes
-            self._tls.write(memoryview(data)[start : start + READ_BYTES])
+        for start in range(0, len(data), _SEND_BYTES):  # no second copy of megabytes
+            self._tls.write(memoryview(data)[start : start + _SEND_BYTES])
             self._flush()
 
     def receive(self) -> tuple[bytes | None, float, float]:
