@@ -195,6 +195,7 @@ class Connection:
         )
         data = head.encode("latin-1") + body
         reused = self.is_open
+        self.connect_s = 0.0
         if self._exchange(data, reader, reused=reused):
             return 0
         self._exchange(data, reader, reused=False)
@@ -212,7 +213,7 @@ class Connection:
         exchange = _Exchange(transport, reader)
         keep = False
         try:
-            transport.readable.start(exchange.on_readable)
+            transport.watch(exchange.on_readable)
             self._send(transport, data, exchange)
             self._wait(exchange, reader)
             if exchange.failure is not None:
@@ -221,7 +222,7 @@ class Connection:
                 raise exchange.failure
             keep = exchange.keeps_connection
         finally:
-            transport.readable.stop()
+            transport.forget()
             if not keep:
                 self.close()
         return True
