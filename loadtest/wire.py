@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import gevent
 from gevent import socket as gevent_socket
 from gevent import ssl as gevent_ssl
 from geventhttpclient.response import HTTPParseError, HTTPResponse
+
+from loadtest.body import Body, with_head
 
 _READ_BYTES = 65_536
 
@@ -99,7 +102,7 @@ class Connection:
         """Tell whether the next request finds the connection open, as far as is known."""
         return self._socket is not None
 
-    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Exchange:
+    def post(self, path: str, body: Body | bytes, headers: Mapping[str, str]) -> Exchange:
         """Send one request and wait for the head of its answer.
 
         A kept-alive connection that the server closed in the meantime is opened anew, once, and
@@ -110,13 +113,13 @@ class Connection:
             f"POST {self._path}{path} HTTP/1.1\r\n{self._fixed}{varying}"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        data = head.encode("latin-1") + body
+        data = with_head(head.encode("latin-1"), body)
         try:
             return self._exchange(data, reused=self.is_open)
         except _StaleConnectionError:
             return self._exchange(data, reused=False)
 
-    def _exchange(self, data: bytes, *, reused: bool) -> Exchange:
+    def _exchange(self, data: Body, *, reused: bool) -> Exchange:
         if self._socket is None:
             self._connect()
         response = _Response()
@@ -135,9 +138,12 @@ class Connection:
             if not self.receive(response):
                 raise WireError("reset", "the server closed the connection without an answer")
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: Body) -> None:
         try:
-            self._socket.sendall(data)
+            for number, segment in enumerate(data):
+                if number:
+                    gevent.sleep(0)  # megabytes at once would keep the others waiting
+                self._socket.sendall(segment)
         except TimeoutError as error:
             raise WireError("timeout_send", str(error)) from error
         except OSError as error:
