@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
-from loadtest.chat import PARENT_HEADER, SESSION_HEADER
+from loadtest.api import Wish
+from loadtest.ledger import Ledger
 from loadtest.load_run import LoadRun
-from loadtest.prompts import Prompt
+from loadtest.prompts import Prompt, ToolSet
 from loadtest.quantiles import nearest_rank
 from loadtest.records import Record
 from loadtest.sse import Reply
 from loadtest.traffic import Step
+
+_MOST_LEDGERS = 8
+"""Ledgers that a session keeps: its own and of sub-agents at work; a lost one is made again."""
 
 
 class Conversation:
     """Play one session against one region over one kept-alive connection."""
 
     def __init__(self, run: LoadRun) -> None:
-        number = run.recorder.sessions_started
+        number = run.next_session_number()
         run.recorder.sessions_started += 1
         regions = list(run.settings.targets)
         self._run = run
         self._region = regions[number % len(regions)]  # regions take turns
         self._steps = run.traffic.session(number)
         self._connection = run.chat.connect(self._region)
+        self._ledgers: OrderedDict[str, tuple[ToolSet | None, Ledger]] = OrderedDict()
 
     def next_step(self) -> Step | None:
         """Give the next call, None when the session is over or would pass the context."""
@@ -41,11 +47,11 @@ class Conversation:
     def call(self, step: Step, *, due_s: float | None = None) -> Record:
         """Make one call, write its record, and return it."""
         run = self._run
-        prompt = run.prompt(step.messages)
-        headers = {SESSION_HEADER: step.session}
-        if step.parent is not None:
-            headers[PARENT_HEADER] = step.parent
-        body = run.chat.body(step.messages, step.output_tokens)
+        ledger = self._ledger(step)
+        prompt = ledger.advance(step.messages)
+        headers = run.settings.session.headers(step.session, step.parent)
+        wish = Wish(max_tokens=step.output_tokens, tools=step.tools)
+        body = run.chat.api.body(step.messages, ledger.fragments, wish)
         attainable = run.oracle.send(self._region, prompt)
         run.recorder.calls_started += 1
         start_s, stage = run.recorder.now_s(), run.recorder.stage
@@ -85,6 +91,20 @@ class Conversation:
             listener(record, reply.received_bytes)
         return record
 
+    def _ledger(self, step: Step) -> Ledger:
+        """Find the ledger of the step's session; a sub-agent's starts as a copy of its parent's."""
+        tools, ledger = self._ledgers.pop(step.session, (None, None))
+        if ledger is None or tools is not step.tools:
+            tools, parent = self._ledgers.get(step.parent or "", (None, None))
+            if parent is not None and tools is step.tools and parent.starts_like(step.messages):
+                ledger = parent.fork()
+            else:
+                ledger = self._run.ledgers.open(step.tools, step.messages)
+        self._ledgers[step.session] = (step.tools, ledger)
+        while len(self._ledgers) > _MOST_LEDGERS:
+            self._ledgers.popitem(last=False)
+        return ledger
+
     def _explained(self, attainable: int, cached: int | None, prompt: Prompt) -> int:
         """Count what came from a request that was still in flight as attainable, as it was had."""
         if cached is None or cached <= attainable:
@@ -92,7 +112,7 @@ class Conversation:
         return max(attainable, min(cached, self._run.oracle.in_flight(self._region, prompt)))
 
     def _fits(self, step: Step) -> bool:
-        words = sum(len(message.content) + len(message.reasoning) for message in step.messages)
+        words = sum(message.length for message in step.messages)
         return words + step.output_tokens <= self._run.settings.max_context
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from loadtest.profiles import LogNormal, Profile
-from loadtest.prompts import Message
+from loadtest.prompts import Message, ToolSet
 from loadtest.words import Vocabulary
 
 
@@ -28,6 +28,10 @@ class Step:
     gap_s: float
     messages: tuple[Message, ...]
     output_tokens: int
+    cancel_after: float | None = None
+    """Share of the answer after which the client hangs up; None: it reads to the end."""
+    tools: ToolSet | None = None
+    """What the harness declares; one object for all its sessions."""
 
 
 class Traffic(Protocol):

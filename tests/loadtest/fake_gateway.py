@@ -58,7 +58,7 @@ def delta(**content: str) -> str:
 
 def stream(path: str, body: dict[str, object]) -> list[str]:
     ids = tokens_of(body["messages"])  # type: ignore[arg-type]
-    count = int(str(body["max_tokens"]))
+    count = int(str(body["max_completion_tokens"]))
     usage = {
         "prompt_tokens": len(ids),
         "completion_tokens": count,
@@ -80,10 +80,24 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
     }.get(path, [*parts, *tokens, last, done])
 
 
+def models(writer: asyncio.StreamWriter, path: str) -> bool:
+    """Answer GET /v1/models, or show a page where the API should be."""
+    kind = b"text/html" if path == "html" else b"application/json"
+    names = ["kimi-k2", "other"] if path == "others" else ["kimi-k3"]
+    page = b"<html><h1>Welcome</h1></html>"
+    listed = json.dumps({"data": [{"id": name} for name in names]}).encode()
+    text = page if path == "html" else listed
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+    writer.write(head % (kind, len(text)) + text)
+    return True
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer one request; say whether the connection stays open."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     path = head.split(" ", 2)[1].split("/")[1]
+    if head.startswith("GET "):
+        return models(writer, path)
     length = next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))
     body = json.loads(await reader.readexactly(int(length.split(":")[1])))
     if path.isdigit():

@@ -1,0 +1,107 @@
+"""Speak Anthropic's Messages API, as coding harnesses built for it do.
+
+Dynamo 1.6.1 serves it with `--enable-anthropic-api`: the prompt is the same as that of the chat
+completion with the same texts, but no worker is named and no token ids are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from fleet.errors import ConfigError
+from loadtest.api import Wish, between_commas
+from loadtest.api_chat import quoted
+from loadtest.body import Body
+from loadtest.messages import ARGUMENT, Message, ToolSet
+from loadtest.session_options import SessionOptions
+
+
+class MessagesApi:
+    """Encode requests of the Messages API."""
+
+    path = "/v1/messages"
+
+    def __init__(self, model: str, options: SessionOptions) -> None:
+        self._head = orjson.dumps({"model": model})[:-1]
+        self._options = options
+
+    def fragment(self, message: Message) -> bytes:
+        """Encode a message; one with the role system becomes a block of the system prompt."""
+        if message.role == "system":
+            return orjson.dumps({"type": "text", "text": quoted(message.content)})
+        if message.role == "tool":
+            result = {
+                "type": "tool_result",
+                "tool_use_id": message.call_id,
+                "content": quoted(message.content),
+            }
+            return orjson.dumps({"role": "user", "content": [result]})
+        if message.role == "assistant":
+            return orjson.dumps({"role": "assistant", "content": _answer(message)})
+        if message.images:
+            content = [{"type": "text", "text": quoted(message.content)}, *_images(message)]
+            return orjson.dumps({"role": "user", "content": content})
+        return orjson.dumps({"role": "user", "content": quoted(message.content)})
+
+    def body(self, messages: Sequence[Message], fragments: Sequence[bytes], wish: Wish) -> Body:
+        """Make the body of a request; raises ConfigError for a system prompt in the middle."""
+        system = [message.role for message in messages].count("system")
+        if system > 1 or (system and messages[0].role != "system"):
+            raise ConfigError(
+                "session.dialect: the Messages API has one system prompt, before everything else. "
+                "Use traffic with no other system message, or the dialect openai."
+            )
+        rest: dict[str, Any] = {"max_tokens": wish.max_tokens, "stream": True}
+        if wish.tools is not None:
+            rest["tools"] = _tools(wish.tools)
+        if self._options.reasoning_effort is not None:
+            rest["output_config"] = {"effort": self._options.reasoning_effort}
+        pieces = [self._head]
+        if system:
+            pieces += [b',"system":[', *between_commas(fragments[:system]), b"]"]
+        pieces += [b',"messages":[', *between_commas(fragments[system:])]
+        return Body([*pieces, b"]," + orjson.dumps(rest)[1:]])
+
+
+def _answer(message: Message) -> list[dict[str, Any]]:
+    """Give an answer as blocks; the API refuses empty ones."""
+    blocks: list[dict[str, Any]] = []
+    if len(message.reasoning):
+        # A server that signs its thinking checks it; ours is scripted, K3's servers do not sign.
+        blocks.append({"type": "thinking", "thinking": quoted(message.reasoning), "signature": ""})
+    if len(message.content) or not message.tool_calls:
+        blocks.append({"type": "text", "text": quoted(message.content)})
+    for call in message.tool_calls:
+        given = {ARGUMENT: quoted(call.argument)}
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
+    return blocks
+
+
+def _images(message: Message) -> list[dict[str, Any]]:
+    sources = [image.url.partition(";base64,") for image in message.images]
+    return [
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": kind.removeprefix("data:"),
+                "data": data,
+            },
+        }
+        for kind, _, data in sources
+    ]
+
+
+def _tools(tools: ToolSet) -> list[dict[str, Any]]:
+    functions = [tool["function"] for tool in tools.tools]
+    return [
+        {
+            "name": function["name"],
+            "description": function["description"],
+            "input_schema": function["parameters"],
+        }
+        for function in functions
+    ]
