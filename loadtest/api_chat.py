@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from loadtest.api import Wish, between_commas
+from loadtest.api import Wish, between_commas, encode
 from loadtest.body import Body
 from loadtest.messages import Message
 from loadtest.session_options import SessionOptions
@@ -25,7 +25,7 @@ class ChatApi:
 
     def fragment(self, message: Message) -> bytes:
         """Encode a message; its texts are JSON already, so they are copied once."""
-        return orjson.dumps(message.body(quoted))
+        return encode(message.body(quoted))
 
     def body(self, messages: Sequence[Message], fragments: Sequence[bytes], wish: Wish) -> Body:
         """Make the body of a request.

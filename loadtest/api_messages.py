@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from fleet.errors import ConfigError
-from loadtest.api import Wish, between_commas
+from loadtest.api import Wish, between_commas, encode
 from loadtest.api_chat import quoted
 from loadtest.body import Body
 from loadtest.messages import ARGUMENT, Message, ToolSet
@@ -31,20 +31,20 @@ class MessagesApi:
     def fragment(self, message: Message) -> bytes:
         """Encode a message; one with the role system becomes a block of the system prompt."""
         if message.role == "system":
-            return orjson.dumps({"type": "text", "text": quoted(message.content)})
+            return encode({"type": "text", "text": quoted(message.content)})
         if message.role == "tool":
             result = {
                 "type": "tool_result",
                 "tool_use_id": message.call_id,
                 "content": quoted(message.content),
             }
-            return orjson.dumps({"role": "user", "content": [result]})
+            return encode({"role": "user", "content": [result]})
         if message.role == "assistant":
-            return orjson.dumps({"role": "assistant", "content": _answer(message)})
+            return encode({"role": "assistant", "content": _answer(message)})
         if message.images:
             content = [{"type": "text", "text": quoted(message.content)}, *_images(message)]
-            return orjson.dumps({"role": "user", "content": content})
-        return orjson.dumps({"role": "user", "content": quoted(message.content)})
+            return encode({"role": "user", "content": content})
+        return encode({"role": "user", "content": quoted(message.content)})
 
     def body(self, messages: Sequence[Message], fragments: Sequence[bytes], wish: Wish) -> Body:
         """Make the body of a request; raises ConfigError for a system prompt in the middle."""
