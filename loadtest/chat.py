@@ -11,13 +11,14 @@ from loadtest.api import Api, Wish
 from loadtest.api_chat import ChatApi
 from loadtest.api_messages import MessagesApi
 from loadtest.body import Body
+from loadtest.fetch import Request, fetch
 from loadtest.prompts import Message, ToolSet
 from loadtest.recorder import Clock
 from loadtest.session_options import SessionOptions
 from loadtest.settings import LoadSettings
-from loadtest.sse import Reply
-from loadtest.taxonomy import classify_status, classify_wire
-from loadtest.wire import Connection, Timeouts, WireError
+from loadtest.sse import Expected, Reply
+from loadtest.transport import check_ca_file
+from loadtest.wire import Connection
 
 _APIS: dict[str, Callable[[str, SessionOptions], Api]] = {
     "openai": ChatApi,
@@ -36,7 +37,8 @@ class Chat:
 
     def connect(self, region: str) -> Connection:
         """Make the connection of a session; it opens with the first request."""
-        return Connection(self.settings.targets[region], self.headers, Timeouts())
+        url = self.settings.targets[region]
+        return Connection(url, self.headers, self.settings.client, self.clock)
 
     def body(
         self,
@@ -65,26 +67,17 @@ class Chat:
         self, connection: Connection, body: Body | bytes, headers: dict[str, str] | None = None
     ) -> Reply:
         """Send one request and read its stream; whatever fails is in the reply."""
-        reply = Reply(self.clock())
-        try:
-            exchange = connection.post(self.api.path, body, headers or {})
-            reply.status = exchange.status
-            if exchange.status == 200:
-                for chunk in exchange:
-                    reply.read(chunk, self.clock())
-                reply.close()
-            else:
-                refusal = b"".join(exchange)
-                error = classify_status(exchange.status, refusal)
-                reply.fail(error, refusal.decode("utf-8", "replace"))
-        except WireError as error:
-            reply.fail(classify_wire(error.kind, reply.status, reply.chunks), error.detail)
-        reply.ended_s = self.clock()
-        return reply
+        options = self.settings.client
+        expected = Expected(
+            validate_json=options.validate_json, max_event_bytes=options.max_event_bytes
+        )
+        request = Request(path=self.api.path, body=body, headers=headers or {}, expected=expected)
+        return fetch(connection, request, self.clock)
 
 
 def make_chat(settings: LoadSettings, clock: Clock) -> Chat:
-    """Read the API key, if any. Raises ConfigError that never shows it."""
+    """Read the API key and the authorities, if any. Raises ConfigError that never shows a key."""
+    check_ca_file(settings.client)
     headers: dict[str, str] = {}
     if settings.api_key_file is not None:
         headers["Authorization"] = f"Bearer {_read_key(settings.api_key_file)}"

@@ -1,91 +1,140 @@
-"""Post one request over a kept-alive connection and hand out the body as it arrives.
+"""Post one request over a kept-alive connection and hand on the answer as it arrives.
 
-One `Connection` per session, as a real client has: the socket is gevent's, the HTTP framing is
-geventhttpclient's C parser, and nothing waits for a buffer to fill.
+One `Connection` per session, as a real client has. The HTTP framing is geventhttpclient's C parser;
+bytes are read where the event loop finds them ready, without a switch to the session's greenlet,
+which sleeps until its answer is whole.
 """
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from time import perf_counter, time
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-import gevent
-from gevent import socket as gevent_socket
-from gevent import ssl as gevent_ssl
+from gevent.event import Event
 from geventhttpclient.response import HTTPParseError, HTTPResponse
 
-from loadtest.body import Body, with_head
+from loadtest.arrival import ArrivalClock, Clock
+from loadtest.client_options import ClientOptions
+from loadtest.transport import Transport, WireError, connect
 
-_READ_BYTES = 65_536
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """Bound the two waits of a request."""
-
-    connect_s: float = 10.0
-    read_s: float = 900.0
-    """Longest silence: a cold prefill of a million tokens takes minutes."""
+__all__ = ["Connection", "Reader", "WireError"]
 
 
-class WireError(Exception):
-    """Carry the class of a failure below HTTP, as `Record.error` names it."""
+class Reader(Protocol):
+    """Take an answer. Called within the event loop: it must not wait."""
 
-    def __init__(self, kind: str, detail: str) -> None:
-        super().__init__(f"{kind}: {detail}")
-        self.kind = kind
-        self.detail = detail
+    @property
+    def deadline_s(self) -> float:
+        """Give the moment after which the answer is given up; it may move while it comes."""
 
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the head, names in lower case."""
 
-class _StaleConnectionError(Exception):
-    """The server had closed a kept-alive connection before it answered anything."""
+    def read(self, chunk: bytes, arrived_s: float, late_s: float) -> bool:
+        """Take the body bytes of one network read; True = enough, hang up."""
 
 
 class _Response(HTTPResponse):
-    """Collect the body bytes that one network read brought."""
+    """Collect what one network read brought; interim answers (1xx) are passed over."""
 
     def __init__(self) -> None:
         super().__init__(method="POST")
-        self.body = bytearray()
+        self.body: list[bytes] = []
+
+    @property
+    def is_final(self) -> bool:
+        """Tell whether the head of the real answer is there."""
+        return bool(self.headers_complete and self.status_code >= 200)
 
     def _on_body(self, buf: bytearray) -> None:
-        self.body += buf
+        self.body.append(bytes(buf))
 
     def take(self) -> bytes:
-        taken = bytes(self.body)
-        self.body.clear()
+        """Give what came since the last call."""
+        body = self.body
+        taken = body[0] if len(body) == 1 else b"".join(body)
+        body.clear()
         return taken
 
+    def head(self) -> dict[str, str]:
+        """Give the headers, names in lower case; of repeated ones the first."""
+        return {name.lower(): str(value) for name, value in reversed(list(self.items()))}
 
-class Exchange:
-    """Hold an answer whose head has arrived; iterate for its body, one network read a time."""
 
-    def __init__(self, connection: Connection, response: _Response) -> None:
-        self._connection = connection
-        self._response = response
-        self.status: int = response.status_code
+class _Exchange:
+    """Feed one answer to its reader from within the event loop."""
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield body bytes per network read; keep the connection only if all was read."""
-        response = self._response
+    def __init__(self, transport: Transport, reader: Reader) -> None:
+        self._transport = transport
+        self._reader = reader
+        self._response = _Response()
+        self._begun = False
+        self.failure: BaseException | None = None
+        self.ended = Event()
+        self.keeps_connection = False
+
+    @property
+    def answered(self) -> bool:
+        """Tell whether any byte of an answer has come."""
+        return bool(self._response.message_begun)
+
+    def on_readable(self) -> None:
+        """Read once. Nothing may be raised into the event loop: it ends up in `failure`."""
         try:
-            while True:
-                if response.body:
-                    yield response.take()
-                if response.message_complete or not self._connection.receive(response):
-                    return
-        finally:
-            if response.should_close():
-                self._connection.close()
+            if self._read():
+                self.ended.set()
+        except HTTPParseError as error:
+            self._end(WireError("bad_http", str(error)))
+        except OSError as error:
+            self._end(WireError("reset", error.strerror or str(error)))
+        except BaseException as error:
+            self._end(error)
+
+    def _end(self, failure: BaseException) -> None:
+        self.failure = failure
+        self.ended.set()
+
+    def _read(self) -> bool:
+        """Read what is there; tell whether the answer is over."""
+        data, arrived_s, late_s = self._transport.receive()
+        if data is None:
+            return False
+        response = self._response
+        if not data:
+            self._closed()
+            return True
+        response.feed(data)
+        if not self._begun:
+            if not response.is_final:
+                return False
+            self._begun = True
+            self._reader.begin(response.status_code, response.head())
+        enough = bool(response.body) and self._reader.read(response.take(), arrived_s, late_s)
+        if response.message_complete:
+            self.keeps_connection = not response.should_close()
+        return bool(enough or response.message_complete)
+
+    def _closed(self) -> None:
+        response = self._response
+        framed = "content-length" in response or "transfer-encoding" in response
+        if not self._begun:
+            self.failure = WireError("reset", "the server closed the connection without an answer")
+        elif framed:
+            self.failure = WireError("reset", "the server closed the connection within its answer")
 
 
 class Connection:
     """Keep one HTTP/1.1 connection to a gateway open between the requests of a session."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        options: ClientOptions | None = None,
+        clock: Clock = perf_counter,
+    ) -> None:
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._tls = parts.scheme == "https"
@@ -94,16 +143,20 @@ class Connection:
         host = f"[{self._host}]" if ":" in self._host else self._host
         fixed = {"Host": f"{host}:{self._port}", "Content-Type": "application/json", **headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
-        self._timeouts = timeouts
-        self._socket: Any = None
+        self.options = options or ClientOptions()
+        self._clock = clock
+        self._arrivals = ArrivalClock(clock, time)
+        self._transport: Transport | None = None
+        self.connect_s = 0.0
+        """How long the last request waited for a new connection; 0 over a kept one."""
 
     @property
     def is_open(self) -> bool:
         """Tell whether the next request finds the connection open, as far as is known."""
-        return self._socket is not None
+        return self._transport is not None
 
-    def post(self, path: str, body: Body | bytes, headers: Mapping[str, str]) -> Exchange:
-        """Send one request and wait for the head of its answer.
+    def post(self, path: str, body: bytes, headers: Mapping[str, str], reader: Reader) -> int:
+        """Send one request, feed its answer to the reader; give the number of retries.
 
         A kept-alive connection that the server closed in the meantime is opened anew, once, and
         only while no byte of an answer has come. Raises WireError.
@@ -113,83 +166,64 @@ class Connection:
             f"POST {self._path}{path} HTTP/1.1\r\n{self._fixed}{varying}"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        data = with_head(head.encode("latin-1"), body)
-        try:
-            return self._exchange(data, reused=self.is_open)
-        except _StaleConnectionError:
-            return self._exchange(data, reused=False)
-
-    def _exchange(self, data: Body, *, reused: bool) -> Exchange:
-        if self._socket is None:
-            self._connect()
-        response = _Response()
-        try:
-            self._send(data)
-            self._receive_head(response)
-        except WireError as error:
-            self.close()
-            if reused and error.kind == "reset" and not response.message_begun:
-                raise _StaleConnectionError from error
-            raise
-        return Exchange(self, response)
-
-    def _receive_head(self, response: _Response) -> None:
-        while not response.headers_complete or response.status_code < 200:
-            if not self.receive(response):
-                raise WireError("reset", "the server closed the connection without an answer")
-
-    def _send(self, data: Body) -> None:
-        try:
-            for number, segment in enumerate(data):
-                if number:
-                    gevent.sleep(0)  # megabytes at once would keep the others waiting
-                self._socket.sendall(segment)
-        except TimeoutError as error:
-            raise WireError("timeout_send", str(error)) from error
-        except OSError as error:
-            raise WireError("reset", str(error)) from error
-
-    def receive(self, response: _Response) -> bool:
-        """Read once from the network into the response; False at the end of the connection."""
-        try:
-            data = self._socket.recv(_READ_BYTES) if self._socket is not None else b""
-            if data:
-                response.feed(data)
-        except TimeoutError as error:
-            self.close()
-            raise WireError("timeout_read", f"silent for {self._timeouts.read_s:.0f} s") from error
-        except HTTPParseError as error:
-            self.close()
-            raise WireError("bad_http", str(error)) from error
-        except OSError as error:
-            self.close()
-            raise WireError("reset", str(error)) from error
-        return bool(data)
-
-    def _connect(self) -> None:
-        try:
-            self._socket = gevent_socket.create_connection(
-                (self._host, self._port), timeout=self._timeouts.connect_s
-            )
-            self._socket.setsockopt(gevent_socket.IPPROTO_TCP, gevent_socket.TCP_NODELAY, 1)
-            if self._tls:
-                context = gevent_ssl.create_default_context()
-                self._socket = context.wrap_socket(self._socket, server_hostname=self._host)
-            self._socket.settimeout(self._timeouts.read_s)
-        except gevent_socket.gaierror as error:
-            raise WireError("dns", f"{self._host}: {error}") from error
-        except ssl.SSLError as error:
-            self.close()
-            raise WireError("tls", str(error)) from error
-        except TimeoutError as error:
-            self.close()
-            raise WireError("timeout_connect", f"no answer from port {self._port}") from error
-        except OSError as error:
-            self.close()
-            raise WireError("connect", str(error)) from error
+        data = head.encode("latin-1") + body
+        reused = self.is_open
+        if self._exchange(data, reader, reused=reused):
+            return 0
+        self._exchange(data, reader, reused=False)
+        return 1
 
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def _exchange(self, data: bytes, reader: Reader, *, reused: bool) -> bool:
+        """Send and read; False = the kept connection was closed before anything was answered."""
+        transport = self._transport or self._connect()
+        exchange = _Exchange(transport, reader)
+        keep = False
+        try:
+            transport.readable.start(exchange.on_readable)
+            self._send(transport, data, exchange)
+            self._wait(exchange, reader)
+            if exchange.failure is not None:
+                if reused and _is_stale(exchange):
+                    return False
+                raise exchange.failure
+            keep = exchange.keeps_connection
+        finally:
+            transport.readable.stop()
+            if not keep:
+                self.close()
+        return True
+
+    def _connect(self) -> Transport:
+        started_s = self._clock()
+        address = (self._host, self._port)
+        self._transport = connect(address, self.options, self._arrivals, tls=self._tls)
+        self.connect_s = self._clock() - started_s
+        return self._transport
+
+    def _send(self, transport: Transport, data: bytes, exchange: _Exchange) -> None:
+        """Send the request; a server may refuse a large one before it has all of it."""
+        try:
+            transport.send(data)
+        except OSError as error:
+            if not exchange.ended.wait(timeout=_REFUSAL_S):
+                raise WireError("reset", error.strerror or str(error)) from error
+
+    def _wait(self, exchange: _Exchange, reader: Reader) -> None:
+        """Sleep until the answer is over; the deadline moves on while it comes."""
+        while not exchange.ended.wait(timeout=max(0.0, reader.deadline_s - self._clock())):
+            if self._clock() >= reader.deadline_s:
+                raise WireError("timeout_read", "silent for too long")
+
+
+_REFUSAL_S = 1.0  # for the answer of a server that stopped reading
+
+
+def _is_stale(exchange: _Exchange) -> bool:
+    failure: Any = exchange.failure
+    return isinstance(failure, WireError) and failure.kind == "reset" and not exchange.answered

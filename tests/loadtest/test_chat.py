@@ -12,6 +12,7 @@ import pytest
 from fleet.errors import ConfigError
 from loadtest.chat import Chat, make_chat
 from loadtest.conversation import Conversation
+from loadtest.fetch import Request, fetch
 from loadtest.load_run import make_run
 from loadtest.prompts import Message
 from loadtest.records import Record, read_records
@@ -19,7 +20,7 @@ from loadtest.settings import LoadSettings
 from loadtest.sse import Reply
 from loadtest.taxonomy import classify_status, classify_wire
 from loadtest.traffic import Seeds
-from loadtest.wire import Connection, Timeouts, WireError
+from loadtest.wire import Connection
 from loadtest.words import Vocabulary
 
 BLOCK = 16  # of the double
@@ -118,10 +119,8 @@ def test_a_connection_closed_in_between_is_opened_again(
 
 def test_a_refused_connection_is_told_apart() -> None:
     """Nothing listens on port 1 of loopback."""
-    connection = Connection("http://127.0.0.1:1", {}, Timeouts())
-    with pytest.raises(WireError) as caught:
-        connection.post("/", b"", {})
-    assert caught.value.kind == "connect"
+    connection = Connection("http://127.0.0.1:1", {})
+    assert fetch(connection, Request(path="/", body=b""), perf_counter).error == "connect"
 
 
 @pytest.mark.parametrize(

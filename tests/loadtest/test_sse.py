@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.sse import Event, EventParser, Reply
+from loadtest.event_stream import Event, EventParser
+from loadtest.sse import Reply
 
 STREAM = (
     ": keep-alive\r\n\r\n"
