@@ -20,6 +20,8 @@ class ClientOptions(BaseModel):
     """Longest silence between two tokens; bytes without a token, as keep-alives, do not count."""
     total_timeout_s: float = Field(default=3600.0, gt=0)
     """A stream that never ends is ended after this."""
+    end_timeout_s: float = Field(default=5.0, gt=0)
+    """For the end of the HTTP message after `[DONE]` or an error within the stream."""
     max_event_bytes: int = Field(default=16 << 20, ge=1024)
     """Largest single event, as sent or after decompression."""
     ca_file: Path | None = None

@@ -14,7 +14,6 @@ from loadtest.taxonomy import classify_body, classify_status, classify_wire
 from loadtest.wire import Connection, WireError
 
 _MOST_BODY_BYTES = 65_536  # of an answer that is no stream: enough to see what it is
-_GRACE_S = 5.0  # for the end of the HTTP message after [DONE] or an error; then we hang up
 _ENCODINGS = {"gzip", "x-gzip", "deflate"}
 
 
@@ -62,7 +61,7 @@ class _Reading:
         """Give the moment at which patience ends: for the first token, the next, or all of it."""
         reply, options = self._reply, self._options
         if self._over_s is not None:
-            return self._over_s + _GRACE_S
+            return self._over_s + options.end_timeout_s
         if reply.last_s is None:
             patience_s = reply.sent_s + options.first_token_timeout_s
         else:

@@ -42,11 +42,30 @@ class _Response(HTTPResponse):
     def __init__(self) -> None:
         super().__init__(method="POST")
         self.body: list[bytes] = []
+        self._begins_another = False
 
     @property
     def is_final(self) -> bool:
         """Tell whether the head of the real answer is there."""
         return bool(self.headers_complete and self.status_code >= 200)
+
+    def should_close(self) -> bool:
+        """Tell whether the connection is of no use: what followed the answer belongs to none."""
+        return bool(self._begins_another or super().should_close())
+
+    def feed(self, data: str | bytes) -> None:
+        """Take bytes. Raises HTTPParseError, but not for bytes after the end of the answer."""
+        try:
+            super().feed(data)
+        except HTTPParseError:
+            if not self._begins_another:
+                raise
+
+    def _on_message_begin(self) -> None:
+        if self.is_final and self.message_complete:
+            self._begins_another = True
+            raise HTTPParseError("bytes after the end of the answer")
+        super()._on_message_begin()
 
     def _on_body(self, buf: bytearray) -> None:
         self.body.append(bytes(buf))
@@ -105,16 +124,25 @@ class _Exchange:
         if not data:
             self._closed()
             return True
-        response.feed(data)
-        if not self._begun:
-            if not response.is_final:
-                return False
+        broken = self._feed(data)
+        if not self._begun and response.is_final:
             self._begun = True
             self._reader.begin(response.status_code, response.head())
+        # What came whole before the damage counts.
         enough = bool(response.body) and self._reader.read(response.take(), arrived_s, late_s)
-        if response.message_complete:
+        if broken is not None:
+            raise broken
+        if self._begun and response.message_complete:
             self.keeps_connection = not response.should_close()
-        return bool(enough or response.message_complete)
+            return True
+        return enough
+
+    def _feed(self, data: bytes) -> HTTPParseError | None:
+        try:
+            self._response.feed(data)
+        except HTTPParseError as error:
+            return error
+        return None
 
     def _closed(self) -> None:
         response = self._response
@@ -215,12 +243,20 @@ class Connection:
                 raise WireError("reset", error.strerror or str(error)) from error
 
     def _wait(self, exchange: _Exchange, reader: Reader) -> None:
-        """Sleep until the answer is over; the deadline moves on while it comes."""
-        while not exchange.ended.wait(timeout=max(0.0, reader.deadline_s - self._clock())):
+        """Sleep until the answer is over.
+
+        The deadline moves while it comes, to later or earlier, so it is looked at now and then.
+        """
+        options = self.options
+        tick_s = min(_TICK_S, options.gap_timeout_s, options.end_timeout_s)
+        while not exchange.ended.wait(
+            timeout=min(tick_s, max(0.0, reader.deadline_s - self._clock()))
+        ):
             if self._clock() >= reader.deadline_s:
                 raise WireError("timeout_read", "silent for too long")
 
 
+_TICK_S = 1.0
 _REFUSAL_S = 1.0  # for the answer of a server that stopped reading
 
 

@@ -150,3 +150,15 @@ def gateway(tokenizer_dir: Path) -> Iterator[str]:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         process.terminate()
+
+
+@pytest.fixture(scope="session")
+def truth_server() -> Iterator[str]:
+    """Run the server whose delays are known in a process of its own and give its URL."""
+    script = Path(__file__).parents[1] / "support" / "truth_server.py"
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.terminate()

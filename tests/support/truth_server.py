@@ -1,16 +1,17 @@
 """Serve streams whose truth is known: each request says when which bytes are to be sent.
 
-The body of a request holds a script under `truth`: a list of steps, of which each has one key.
+The body of a request holds a script under `truth`: a list of steps; the first key is its kind.
 
     {"wait": 0.05}                    let time pass
     {"events": {"count": 20, "gap_s": 0.02, "tokens": 1}}   paced tokens; or "gaps_s": [0.1, 0.2]
     {"event": {...}}                  one event of this JSON, or of this text
+    {"drip": {...}}                   the same event, each byte in a chunk and a packet of its own
     {"usage": {...}}                  the usage chunk; without fields the true counts
     {"done": true}                    `[DONE]` and the end of the answer
     {"head": {"status": 503, "headers": {...}}}   instead of the head of a good stream
     {"frame": "text"}                 one HTTP chunk of this text, whatever it says
-    {"raw": "text"} {"gzip": "text"}  bytes as they are, outside of any framing
-    {"forever": {"frame": "x", "gap_s": 0.01}}    the same frame until the client goes
+    {"raw": "text"} {"gzip": "text", "repeat": 9}   bytes as they are, outside of any framing
+    {"forever": {"frame": "x", "gap_s": 0.01}}      the same frame until the client goes
     {"huge": 1000000}                 that many bytes of an event that does not end
     {"close": true} {"reset": true} {"hang": true}   how the connection ends
 
@@ -55,7 +56,7 @@ def frame(data: bytes) -> bytes:
 
 def event(payload: Any) -> bytes:
     """Make one server-sent event in one HTTP chunk."""
-    text = payload if isinstance(payload, str) else json.dumps(payload)
+    text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)
     return frame(f"data: {text}\n\n".encode())
 
 
@@ -79,7 +80,7 @@ def actions(script: list[dict[str, Any]]) -> Iterator[Action]:
     if not _has_own_start(script):
         yield 0.0, HEAD, "text"
     for step in script:
-        ((kind, value),) = step.items()
+        (kind, value), *_ = step.items()
         if kind == "events":
             gaps = value.get("gaps_s") or [value["gap_s"]] * (value["count"] - 1)
             tokens = value.get("tokens", 1)
@@ -91,8 +92,11 @@ def actions(script: list[dict[str, Any]]) -> Iterator[Action]:
             usage = {"prompt_tokens": 9, "completion_tokens": sent_tokens, **value}
             yield 0.0, event({"choices": [], "usage": usage}), "text"
         elif kind == "forever":
+            data = frame(value["frame"].encode() * value.get("repeat", 1))
             while True:
-                yield value["gap_s"], frame(value["frame"].encode()), "text"
+                yield value["gap_s"], data, "text"
+        elif kind == "gzip":
+            yield 0.0, gzip.compress(value.encode() * step.get("repeat", 1)), "text"
         else:
             yield from _simple(kind, value)
 
@@ -115,10 +119,11 @@ def _simple(kind: str, value: Any) -> Iterator[Action]:
         yield 0.0, f"HTTP/1.1 {value['status']} X\r\n{headers}\r\n".encode(), "text"
     elif kind == "frame":
         yield 0.0, frame(value.encode()), "text"
+    elif kind == "drip":
+        for byte in event(value).split(b"\r\n", 1)[1].removesuffix(b"\r\n"):
+            yield 0.0005, frame(bytes([byte])), "text"
     elif kind == "raw":
         yield 0.0, value.encode(), "text"
-    elif kind == "gzip":
-        yield 0.0, gzip.compress(value.encode()), "text"
     elif kind == "huge":
         yield 0.0, frame(b"data: "), "text"
         for _ in range(value // 100_000):

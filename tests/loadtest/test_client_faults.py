@@ -1,0 +1,57 @@
+"""Claims about what the client says of servers that misbehave, over real connections.
+
+The cases are data (tests/cases/client): what the server does, and what has to be said of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from loadtest.client_options import ClientOptions
+from loadtest.fetch import Request, fetch
+from loadtest.sse import Expected, Reply
+from loadtest.taxonomy import error_classes
+from loadtest.wire import Connection
+
+FOLDER = Path(__file__).parents[1] / "cases" / "client"
+CASES = [
+    pytest.param(case, id=f"{path.stem}: {case['name']}")
+    for path in sorted(FOLDER.glob("*.yaml"))
+    for case in yaml.safe_load(path.read_text(encoding="utf-8"))
+]
+
+
+def ask(connection: Connection, script: list[Any], expected: Expected | None = None) -> Reply:
+    body = orjson.dumps({"truth": script})
+    request = Request(path="/v1/chat/completions", body=body, expected=expected or Expected())
+    return fetch(connection, request, perf_counter)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_server_does_wrong_has_its_name(truth_server: str, case: dict[str, Any]) -> None:
+    """A report that says only "failed" sends people to the wrong team."""
+    options = ClientOptions(**{"end_timeout_s": 0.3, **case.get("options", {})})
+    given = dict(case.get("expected", {}))
+    tools = frozenset(given.pop("tools", ()))
+    expected = Expected(tools=tools, max_event_bytes=options.max_event_bytes, **given)
+    connection = Connection(truth_server, {}, options)
+    reply = ask(connection, case["script"], expected)
+    says = dict(case["says"])
+    assert says.pop("detail", "") in reply.error_detail
+    assert reply.chunks <= says.pop("chunks_at_most", reply.chunks)
+    assert reply.received_bytes <= says.pop("bytes_at_most", reply.received_bytes)
+    assert connection.is_open is says.pop("keeps_connection", connection.is_open)
+    assert {name: getattr(reply, name) for name in says} == says
+    connection.close()
+
+
+def test_every_class_of_the_cases_is_explained() -> None:
+    """A name in a report that no page explains helps nobody."""
+    named = {case.values[0]["says"]["error"] for case in CASES} - {None}  # type: ignore[index, call-overload, union-attr]
+    assert named <= error_classes().keys()
