@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from loadtest.body import Body
+from loadtest.deltas import Dialect
 from loadtest.messages import Message, ToolSet
 
 
@@ -44,6 +45,11 @@ class Api(Protocol):
     @property
     def path(self) -> str:
         """Name the path that requests go to."""
+        ...
+
+    @property
+    def delta(self) -> Dialect:
+        """Give what reads the chunks of an answer."""
         ...
 
     def fragment(self, message: Message) -> bytes:

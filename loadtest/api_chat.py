@@ -9,6 +9,7 @@ import orjson
 
 from loadtest.api import Wish, between_commas, encode
 from loadtest.body import Body
+from loadtest.deltas import Dialect, openai_delta
 from loadtest.messages import Message
 from loadtest.session_options import SessionOptions
 from loadtest.words import Text
@@ -18,6 +19,7 @@ class ChatApi:
     """Encode chat completions as Dynamo, vLLM and SGLang take them."""
 
     path = "/v1/chat/completions"
+    delta: Dialect = staticmethod(openai_delta)
 
     def __init__(self, model: str, options: SessionOptions) -> None:
         self._head = orjson.dumps({"model": model})[:-1] + b',"messages":['

@@ -15,7 +15,9 @@ from fleet.errors import ConfigError
 from loadtest.api import Wish, between_commas, encode
 from loadtest.api_chat import quoted
 from loadtest.body import Body
-from loadtest.messages import ARGUMENT, Message, ToolSet
+from loadtest.deltas import Dialect
+from loadtest.messages import Message, ToolSet
+from loadtest.messages_delta import messages_delta
 from loadtest.session_options import SessionOptions
 
 
@@ -23,6 +25,7 @@ class MessagesApi:
     """Encode requests of the Messages API."""
 
     path = "/v1/messages"
+    delta: Dialect = staticmethod(messages_delta)
 
     def __init__(self, model: str, options: SessionOptions) -> None:
         self._head = orjson.dumps({"model": model})[:-1]
@@ -69,13 +72,13 @@ class MessagesApi:
 def _answer(message: Message) -> list[dict[str, Any]]:
     """Give an answer as blocks; the API refuses empty ones."""
     blocks: list[dict[str, Any]] = []
-    if len(message.reasoning):
+    if not message.reasoning.is_empty:
         # A server that signs its thinking checks it; ours is scripted, K3's servers do not sign.
         blocks.append({"type": "thinking", "thinking": quoted(message.reasoning), "signature": ""})
-    if len(message.content) or not message.tool_calls:
+    if not message.content.is_empty or not message.tool_calls:
         blocks.append({"type": "text", "text": quoted(message.content)})
     for call in message.tool_calls:
-        given = {ARGUMENT: quoted(call.argument)}
+        given = orjson.Fragment(call.arguments())
         blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
     return blocks
 

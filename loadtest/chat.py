@@ -64,14 +64,27 @@ class Chat:
         return replace(self, api=ChatApi(self.settings.model, options))
 
     def fetch(
-        self, connection: Connection, body: Body | bytes, headers: dict[str, str] | None = None
+        self,
+        connection: Connection,
+        body: Body | bytes,
+        headers: dict[str, str] | None = None,
+        expected: Expected | None = None,
     ) -> Reply:
         """Send one request and read its stream; whatever fails is in the reply."""
         options = self.settings.client
-        expected = Expected(
-            validate_json=options.validate_json, max_event_bytes=options.max_event_bytes
+        expected = replace(
+            expected or Expected(),
+            keep_text=self.settings.session.history == "live",
+            validate_json=options.validate_json,
+            max_event_bytes=options.max_event_bytes,
         )
-        request = Request(path=self.api.path, body=body, headers=headers or {}, expected=expected)
+        request = Request(
+            path=self.api.path,
+            body=body,
+            headers=headers or {},
+            expected=expected,
+            dialect=self.api.delta,
+        )
         return fetch(connection, request, self.clock)
 
 

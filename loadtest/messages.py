@@ -26,10 +26,14 @@ class ToolCall:
 
     id: str
     name: str
-    argument: Text
+    argument: Text = EMPTY
+    said: str | None = None
+    """The arguments as a model wrote them, instead of ours."""
 
     def arguments(self) -> str:
         """Give the arguments as a JSON object."""
+        if self.said is not None:
+            return self.said
         return orjson.dumps({ARGUMENT: self.argument.text}).decode()
 
 
@@ -102,6 +106,8 @@ class Message:
     call_id: str = ""
     """Which call a `tool` message answers."""
     images: tuple[Image, ...] = ()
+    is_live: bool = False
+    """An answer that a model gave: its `content` counts for all of it, calls included."""
 
     @property
     def length(self) -> int:
@@ -112,8 +118,8 @@ class Message:
 
     @property
     def exact(self) -> bool:
-        """Tell whether its tokens are known one by one: what becomes of an image is not."""
-        return not self.images
+        """Tell whether its tokens are known one by one: those of images and models are not."""
+        return not (self.images or self.is_live)
 
     def body(self, show: Callable[[Text], Any] = _plain) -> dict[str, Any]:
         """Give the message as the chat completions API wants it; `show` gives its texts."""
