@@ -11,6 +11,7 @@ import orjson
 from loadtest.body import Body
 from loadtest.deltas import Dialect
 from loadtest.messages import Message, ToolSet
+from loadtest.words import Text
 
 
 def between_commas(fragments: Sequence[bytes]) -> Iterator[bytes]:
@@ -21,12 +22,27 @@ def between_commas(fragments: Sequence[bytes]) -> Iterator[bytes]:
         yield fragment
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
-    """Encode a fragment that will be kept: as long as it is, orjson's own bytes hold up to twice.
+class Fragments:
+    """Encode one message; its texts, which are JSON already, are copied once and into place.
 
-    Measured: 2.6 MB for a session of 200,000 tokens, 1.8 MB with the copy.
+    Encoding them as strings takes three times as long, and orjson's result holds up to twice its
+    length: a session of 200,000 tokens took 2.6 MB that way and takes 1.8 MB.
     """
-    return bytes(memoryview(orjson.dumps(document)))
+
+    def __init__(self) -> None:
+        self._texts: list[Text] = []
+
+    def quoted(self, text: Text) -> orjson.Fragment:
+        """Hold the place of a text; no JSON has the byte 0 in it."""
+        self._texts.append(text)
+        return orjson.Fragment(b'"\0%d\0"' % (len(self._texts) - 1))
+
+    def encode(self, document: Mapping[str, Any]) -> bytes:
+        """Encode the document with the texts in their places."""
+        pieces = orjson.dumps(document).split(b"\0")
+        for place in range(1, len(pieces), 2):
+            pieces[place] = self._texts[int(pieces[place])].data
+        return b"".join(pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

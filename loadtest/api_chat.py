@@ -7,12 +7,11 @@ from typing import Any
 
 import orjson
 
-from loadtest.api import Wish, between_commas, encode
+from loadtest.api import Fragments, Wish, between_commas
 from loadtest.body import Body
 from loadtest.deltas import Dialect, openai_delta
 from loadtest.messages import Message
 from loadtest.session_options import SessionOptions
-from loadtest.words import Text
 
 
 class ChatApi:
@@ -26,8 +25,9 @@ class ChatApi:
         self._options = options
 
     def fragment(self, message: Message) -> bytes:
-        """Encode a message; its texts are JSON already, so they are copied once."""
-        return encode(message.body(quoted))
+        """Encode a message."""
+        fragments = Fragments()
+        return fragments.encode(message.body(fragments.quoted))
 
     def body(self, messages: Sequence[Message], fragments: Sequence[bytes], wish: Wish) -> Body:
         """Make the body of a request.
@@ -49,8 +49,3 @@ class ChatApi:
             rest["reasoning_effort"] = self._options.reasoning_effort
         tail = b"]," + orjson.dumps(rest)[1:]
         return Body([self._head, *between_commas(fragments), tail])
-
-
-def quoted(text: Text) -> orjson.Fragment:
-    """Give a text as a JSON string that is copied and not encoded again."""
-    return orjson.Fragment(b'"%b"' % text.data)

@@ -6,19 +6,19 @@ completion with the same texts, but no worker is named and no token ids are told
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
 from fleet.errors import ConfigError
-from loadtest.api import Wish, between_commas, encode
-from loadtest.api_chat import quoted
+from loadtest.api import Fragments, Wish, between_commas
 from loadtest.body import Body
 from loadtest.deltas import Dialect
 from loadtest.messages import Message, ToolSet
 from loadtest.messages_delta import messages_delta
 from loadtest.session_options import SessionOptions
+from loadtest.words import Text
 
 
 class MessagesApi:
@@ -33,21 +33,8 @@ class MessagesApi:
 
     def fragment(self, message: Message) -> bytes:
         """Encode a message; one with the role system becomes a block of the system prompt."""
-        if message.role == "system":
-            return encode({"type": "text", "text": quoted(message.content)})
-        if message.role == "tool":
-            result = {
-                "type": "tool_result",
-                "tool_use_id": message.call_id,
-                "content": quoted(message.content),
-            }
-            return encode({"role": "user", "content": [result]})
-        if message.role == "assistant":
-            return encode({"role": "assistant", "content": _answer(message)})
-        if message.images:
-            content = [{"type": "text", "text": quoted(message.content)}, *_images(message)]
-            return encode({"role": "user", "content": content})
-        return encode({"role": "user", "content": quoted(message.content)})
+        fragments = Fragments()
+        return fragments.encode(_document(message, fragments.quoted))
 
     def body(self, messages: Sequence[Message], fragments: Sequence[bytes], wish: Wish) -> Body:
         """Make the body of a request; raises ConfigError for a system prompt in the middle."""
@@ -69,14 +56,28 @@ class MessagesApi:
         return Body([*pieces, b"]," + orjson.dumps(rest)[1:]])
 
 
-def _answer(message: Message) -> list[dict[str, Any]]:
+def _document(message: Message, show: Callable[[Text], Any]) -> dict[str, Any]:
+    text = show(message.content)
+    if message.role == "system":
+        return {"type": "text", "text": text}
+    if message.role == "assistant":
+        return {"role": "assistant", "content": _answer(message, show)}
+    if message.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message.call_id, "content": text}
+        return {"role": "user", "content": [result]}
+    if message.images:
+        return {"role": "user", "content": [{"type": "text", "text": text}, *_images(message)]}
+    return {"role": "user", "content": text}
+
+
+def _answer(message: Message, show: Callable[[Text], Any]) -> list[dict[str, Any]]:
     """Give an answer as blocks; the API refuses empty ones."""
     blocks: list[dict[str, Any]] = []
     if not message.reasoning.is_empty:
         # A server that signs its thinking checks it; ours is scripted, K3's servers do not sign.
-        blocks.append({"type": "thinking", "thinking": quoted(message.reasoning), "signature": ""})
+        blocks.append({"type": "thinking", "thinking": show(message.reasoning), "signature": ""})
     if not message.content.is_empty or not message.tool_calls:
-        blocks.append({"type": "text", "text": quoted(message.content)})
+        blocks.append({"type": "text", "text": show(message.content)})
     for call in message.tool_calls:
         given = orjson.Fragment(call.arguments())
         blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})

@@ -133,7 +133,12 @@ class Ledger:
     def _append(self, message: Message, places: Places, before: Slot) -> Slot:
         """Add one message; return where its last text stands."""
         tokens, last = self._tokens(message, places, before)
+        is_long = len(tokens) > _SLICE * self._block_size * TOKEN_BYTES
+        if is_long:
+            self._breathe()
         fragment = self._encode(message)
+        if is_long:
+            self._breathe()
         data = self._rest + tokens
         chain = bytearray()
         hashes = hash_blocks(bytes(self._chain[-DIGEST_BYTES:]), data, self._block_size)

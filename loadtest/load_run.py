@@ -29,6 +29,9 @@ from loadtest.traces import TraceTraffic
 from loadtest.traffic import ProfileTraffic, Scale, Seeds, Traffic
 from loadtest.words import Vocabulary, read_vocabulary
 
+_BREATH_S = 1e-6
+"""Not 0: gevent runs what has no wait at all before it looks at timers and sockets again."""
+
 Listener = Callable[[Record, int], None]
 """Told of each record and how many bytes its answer had."""
 
@@ -100,7 +103,7 @@ def _traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -> Tr
 
 def breathe() -> None:
     """Let other sessions run in the middle of long work."""
-    gevent.sleep(0)
+    gevent.sleep(_BREATH_S)
 
 
 def _frames(chat: Chat, vocabulary: Vocabulary, rng: random.Random) -> Frames:

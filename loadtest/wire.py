@@ -243,7 +243,7 @@ class Connection:
         try:
             for number, segment in enumerate(data):
                 if number:
-                    gevent.sleep(0)  # megabytes at once would keep the others waiting
+                    gevent.sleep(_BREATH_S)  # megabytes at once would keep others waiting
                 if exchange.ended.is_set():
                     return False
                 transport.send(segment)
@@ -268,6 +268,7 @@ class Connection:
 
 
 _TICK_S = 1.0
+_BREATH_S = 1e-6  # not 0: gevent runs what has no wait before it looks at sockets again
 _REFUSAL_S = 1.0  # for the answer of a server that stopped reading
 
 
