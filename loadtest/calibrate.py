@@ -1,7 +1,7 @@
 """Learn from the server how it frames a conversation.
 
 Two small requests are enough when the server tells the token ids of a prompt (Dynamo does, as an
-annotation of the stream). Other servers tell only how many tokens a prompt has: four requests then
+annotation of the stream). Other servers tell only how many tokens a prompt has: five requests then
 give the right counts, and the place of the tags at the two ends of a prompt is a guess. What a set
 of tools adds is in `loadtest/calibrate_tools.py`.
 """
@@ -15,12 +15,15 @@ from itertools import pairwise
 
 import orjson
 
-from fleet.errors import LoadError
+from fleet.errors import ConfigError
 from loadtest.prompts import Frame, Message, Slot, kind_of, texts
 from loadtest.words import EMPTY, TOKEN_BYTES, Vocabulary
 
 MARKER_WORDS = 4
 """Words per probe text: long enough that no tag of a chat template holds the same run."""
+
+_LONG_WORDS = 64
+"""Enough that a tokenizer which cuts some words in two is noticed by the count."""
 
 _TAG_ID = 0xF000_0000
 """First made-up id for tags whose ids the server does not tell; no vocabulary reaches it."""
@@ -38,7 +41,7 @@ Ask = Callable[[Sequence[Message]], Echo]
 
 
 def learn_frame(ask: Ask, vocabulary: Vocabulary, rng: random.Random) -> Frame:
-    """Ask probes until the frame is known; raises LoadError when the answers contradict."""
+    """Ask probes until the frame is known; raises ConfigError for a wrong tokenizer."""
     words = _Probe(vocabulary, rng)
     echo = ask(words.conversation())
     if echo.token_ids is None:
@@ -54,9 +57,13 @@ class _Probe:
 
     def __init__(self, vocabulary: Vocabulary, rng: random.Random) -> None:
         self._texts = [vocabulary.draw(rng, MARKER_WORDS) for _ in range(6)]
+        self._long = vocabulary.draw(rng, _LONG_WORDS)
 
     def question(self) -> list[Message]:
         return [Message(role="user", content=self._texts[0])]
+
+    def long_question(self) -> list[Message]:
+        return [Message(role="user", content=self._long)]
 
     def two_questions(self) -> list[Message]:
         return [*self.question(), Message(role="user", content=self._texts[1])]
@@ -82,8 +89,8 @@ def gaps(
     for (before, _), (after, text) in pairwise(slots):
         found = len(tokens) if after == "end" else _find(tokens, text.tokens, at)
         if found < 0:
-            raise LoadError(
-                "calibration: the server's token ids do not hold the words that were sent. "
+            raise ConfigError(
+                "tokenizer_dir: the server's token ids do not hold the words that were sent. "
                 "Give the tokenizer directory of the model that the server runs."
             )
         yield (kind_of(before), after), tokens[at:found]
@@ -99,16 +106,16 @@ def _find(tokens: bytes, wanted: bytes, at: int) -> int:
 
 
 def _counted_frame(ask: Ask, words: _Probe) -> Frame:
-    """Solve the sizes of the tags from the token counts of four probes."""
+    """Solve the sizes of the tags from the token counts of five probes."""
     tags = TagIds()
     base = overhead(ask, words.question())
     system = overhead(ask, words.with_system()) - base
     user = overhead(ask, words.two_questions()) - base
     answer = overhead(ask, words.with_answer()) - base
-    if min(base, system, user, answer) < 0:
-        raise LoadError(
-            "calibration: the server counts fewer prompt tokens than words were sent. "
-            "Give the tokenizer directory of the model that the server runs."
+    if min(base, system, user, answer) < 0 or overhead(ask, words.long_question()) != base:
+        raise ConfigError(
+            "tokenizer_dir: the server does not count one prompt token for each word that was "
+            "sent. Give the tokenizer directory of the model that the server runs."
         )
     opening = tags.draw(base)
     return Frame(

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fleet.errors import LoadError
+from fleet.errors import ConfigError
 from loadtest.calibrate import MARKER_WORDS, Ask, TagIds, gaps, overhead
 from loadtest.prompts import Frame, Image, Message, Slot, ToolCall, ToolSet
 from loadtest.words import Text, Vocabulary
@@ -51,8 +51,8 @@ def learn_image(ask: Ask, image: Image, vocabulary: Vocabulary, rng: random.Rand
     shown = replace(plain, images=(image,))
     added = ask([shown]).prompt_tokens - ask([plain]).prompt_tokens
     if added < 0:
-        raise LoadError(
-            f"calibration: a prompt with an image of {image.width}x{image.height} pixels has fewer "
+        raise ConfigError(
+            f"model: a prompt with an image of {image.width}x{image.height} pixels has fewer "
             "tokens than without it. Give a model that takes images, or a profile without them."
         )
     return added
@@ -111,8 +111,8 @@ def _counted_tools(ask: Ask, frame: Frame, probe: _Probe) -> Frame:
         size = overhead(ask, probe.last_call(1, name)) - base
         sizes = [size, *([more + size - first] * (MOST_CALLS - 1))]
         if min(base, *sizes) < 0:
-            raise LoadError(
-                f"calibration: a call of {name} has fewer tokens than words were sent. "
+            raise ConfigError(
+                f"tokenizer_dir: a call of {name} has fewer tokens than words were sent. "
                 "Give the tokenizer directory of the model that the server runs."
             )
         between.update(_counted_calls(name, [tags.draw(count) for count in sizes]))

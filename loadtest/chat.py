@@ -1,26 +1,29 @@
-"""Speak the chat API: encode a request, send it, read its stream to the end."""
+"""Make a request: encode it, send it, read its stream to the end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from fleet.errors import ConfigError
+from loadtest.api import Api, Wish
+from loadtest.api_chat import ChatApi
+from loadtest.api_messages import MessagesApi
+from loadtest.body import Body
 from loadtest.fetch import Request, fetch
-from loadtest.prompts import Message
+from loadtest.prompts import Message, ToolSet
 from loadtest.recorder import Clock
+from loadtest.session_options import SessionOptions
 from loadtest.settings import LoadSettings
 from loadtest.sse import Expected, Reply
 from loadtest.transport import check_ca_file
 from loadtest.wire import Connection
 
-CHAT_PATH = "/v1/chat/completions"
-SESSION_HEADER = "X-Dynamo-Session-ID"
-PARENT_HEADER = "X-Dynamo-Parent-Session-ID"
+_APIS: dict[str, Callable[[str, SessionOptions], Api]] = {
+    "openai": ChatApi,
+    "anthropic": MessagesApi,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class Chat:
     """Hold what every request of a run has in common."""
 
     settings: LoadSettings
+    api: Api
     headers: dict[str, str]
     clock: Clock
 
@@ -37,35 +41,50 @@ class Chat:
         return Connection(url, self.headers, self.settings.client, self.clock)
 
     def body(
-        self, messages: Sequence[Message], max_tokens: int, annotations: Sequence[str] = ()
-    ) -> bytes:
-        """Encode a request; orjson, since the history of a long session is megabytes.
+        self,
+        messages: Sequence[Message],
+        max_tokens: int,
+        annotations: Sequence[str] = (),
+        tools: ToolSet | None = None,
+    ) -> Body:
+        """Encode a request from scratch; sessions keep their fragments instead."""
+        fragments = [self.api.fragment(message) for message in messages]
+        wish = Wish(max_tokens=max_tokens, tools=tools, annotations=annotations)
+        return self.api.body(messages, fragments, wish)
 
-        `worker_id` makes Dynamo name the decode worker in each chunk.
+    def for_calibration(self) -> Chat:
+        """Give the same chat over chat completions, where servers tell the tokens of a prompt.
+
+        Other APIs of a server make the same prompt of the same texts, but Dynamo's Messages
+        API knows no effort.
         """
-        nvext: dict[str, Any] = {"extra_fields": ["worker_id"]}
-        if annotations:
-            nvext["annotations"] = list(annotations)
-        return orjson.dumps(
-            {
-                "model": self.settings.model,
-                "messages": [message.body() for message in messages],
-                "max_tokens": max_tokens,
-                "stream": True,
-                "stream_options": {"include_usage": True},
-                "nvext": nvext,
-            }
-        )
+        if isinstance(self.api, ChatApi):
+            return self
+        options = self.settings.session.model_copy(update={"reasoning_effort": None})
+        return replace(self, api=ChatApi(self.settings.model, options))
 
     def fetch(
-        self, connection: Connection, body: bytes, headers: dict[str, str] | None = None
+        self,
+        connection: Connection,
+        body: Body | bytes,
+        headers: dict[str, str] | None = None,
+        expected: Expected | None = None,
     ) -> Reply:
         """Send one request and read its stream; whatever fails is in the reply."""
         options = self.settings.client
-        expected = Expected(
-            validate_json=options.validate_json, max_event_bytes=options.max_event_bytes
+        expected = replace(
+            expected or Expected(),
+            keep_text=self.settings.session.history == "live",
+            validate_json=options.validate_json,
+            max_event_bytes=options.max_event_bytes,
         )
-        request = Request(path=CHAT_PATH, body=body, headers=headers or {}, expected=expected)
+        request = Request(
+            path=self.api.path,
+            body=body,
+            headers=headers or {},
+            expected=expected,
+            dialect=self.api.delta,
+        )
         return fetch(connection, request, self.clock)
 
 
@@ -75,7 +94,8 @@ def make_chat(settings: LoadSettings, clock: Clock) -> Chat:
     headers: dict[str, str] = {}
     if settings.api_key_file is not None:
         headers["Authorization"] = f"Bearer {_read_key(settings.api_key_file)}"
-    return Chat(settings=settings, headers=headers, clock=clock)
+    api = _APIS[settings.session.dialect](settings.model, settings.session)
+    return Chat(settings=settings, api=api, headers=headers, clock=clock)
 
 
 def _read_key(path: Path) -> str:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
-from loadtest.chat import PARENT_HEADER, SESSION_HEADER
+from loadtest.api import Wish
+from loadtest.ledger import Ledger
+from loadtest.live_history import LiveHistory
 from loadtest.load_run import LoadRun
-from loadtest.prompts import Prompt
+from loadtest.prompts import Prompt, ToolSet
 from loadtest.quantiles import nearest_rank
 from loadtest.records import Record
-from loadtest.sse import Reply
+from loadtest.sse import Expected, Reply
 from loadtest.traffic import Step
+
+_MOST_STRANDS = 8
+"""Sessions held of one conversation: its own and those of sub-agents at work. A lost one is counted
+anew from its next prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Strand:
+    """Hold what one session, the agent's or a sub-agent's, has said so far."""
+
+    tools: ToolSet | None
+    ledger: Ledger
+    live: LiveHistory
 
 
 class Conversation:
@@ -25,6 +42,7 @@ class Conversation:
         self._region = regions[number % len(regions)]  # regions take turns
         self._steps = run.traffic.session(number)
         self._connection = run.chat.connect(self._region)
+        self._strands: OrderedDict[str, _Strand] = OrderedDict()
 
     def next_step(self) -> Step | None:
         """Give the next call, None when the session is over or would pass the context."""
@@ -36,21 +54,25 @@ class Conversation:
         return None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and forget the history."""
         self._connection.close()
+        self._strands.clear()
 
     def call(self, step: Step, *, due_s: float | None = None) -> Record:
         """Make one call, write its record, and return it."""
         run = self._run
-        prompt = run.prompt(step.messages)
-        headers = {SESSION_HEADER: step.session}
-        if step.parent is not None:
-            headers[PARENT_HEADER] = step.parent
-        body = run.chat.body(step.messages, step.output_tokens)
+        strand = self._strand(step)
+        messages = strand.live.messages(step.messages)
+        prompt = strand.ledger.advance(messages)
+        wish = Wish(max_tokens=step.output_tokens, tools=step.tools)
+        body = run.chat.api.body(messages, strand.ledger.fragments, wish)
+        headers = run.settings.session.headers(step.session, step.parent)
         attainable = run.oracle.send(self._region, prompt)
         run.recorder.calls_started += 1
         start_s, stage = run.recorder.now_s(), run.recorder.stage
-        reply = run.chat.fetch(self._connection, body, headers)
+        reply = run.chat.fetch(self._connection, body, headers, _expected(step))
+        if run.settings.session.history == "live":
+            strand.live.took(step.messages, reply)
         usage = reply.usage or {}
         cached = _count((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
         gap_p50_ms, gap_max_ms = _gaps(reply)
@@ -70,7 +92,9 @@ class Conversation:
             selected_tokens=None if chosen is None else attainable.selected(chosen),
             best_tokens=None if chosen is None else attainable.best,
             predicted_prompt_tokens=prompt.token_count,
-            ttft_s=None if reply.first_s is None else round(reply.first_s - reply.sent_s, 6),
+            predicted_exactly=prompt.exact,
+            ttft_s=_since(reply.sent_s, reply.first_s),
+            ttfo_s=_since(reply.sent_s, reply.first_output_s),
             e2e_s=round(reply.ended_s - reply.sent_s, 6),
             chunks=reply.chunks,
             gap_p50_ms=gap_p50_ms,
@@ -80,15 +104,37 @@ class Conversation:
             error=reply.error,
             error_detail=reply.error_detail,
             prefill_worker=reply.prefill_worker,
+            finish=reply.finish_reason,
+            cancelled=reply.cancelled,
+            retries=reply.retries,
             parent=step.parent,
             stage=stage,
         )
-        if reply.error is None:
+        if reply.error is None:  # also when we hung up: a token came, so the prompt was computed
             run.oracle.complete(self._region, prompt, chosen)
         run.recorder.add(record, reply.gaps_s)
         for listener in run.listeners:
             listener(record, reply.received_bytes)
         return record
+
+    def _strand(self, step: Step) -> _Strand:
+        """Find what is held of the step's session; a sub-agent starts as a copy of its parent."""
+        strand = self._strands.pop(step.session, None)
+        if strand is None or strand.tools is not step.tools:
+            parent = self._strands.get(step.parent or "")
+            if (
+                parent is not None
+                and parent.tools is step.tools
+                and parent.ledger.starts_like(step.messages)
+            ):
+                strand = _Strand(step.tools, parent.ledger.fork(), parent.live.fork())
+            else:
+                ledger = self._run.ledgers.open(step.tools, step.messages)
+                strand = _Strand(step.tools, ledger, LiveHistory())
+        self._strands[step.session] = strand
+        while len(self._strands) > _MOST_STRANDS:
+            self._strands.popitem(last=False)
+        return strand
 
     def _explained(self, attainable: int, cached: int | None, prompt: Prompt) -> int:
         """Count what came from a request that was still in flight as attainable, as it was had."""
@@ -97,8 +143,22 @@ class Conversation:
         return max(attainable, min(cached, self._run.oracle.in_flight(self._region, prompt)))
 
     def _fits(self, step: Step) -> bool:
-        words = sum(len(message.content) + len(message.reasoning) for message in step.messages)
+        words = sum(message.length for message in step.messages)
         return words + step.output_tokens <= self._run.settings.max_context
+
+
+def _expected(step: Step) -> Expected:
+    """Say what the step asked for: its limit, its tools, and when the user has seen enough."""
+    asked = step.cancel_after
+    return Expected(
+        tools=frozenset(step.tools.names if step.tools else ()),
+        max_tokens=step.output_tokens,
+        cancel_after_chunks=None if asked is None else max(1, round(asked * step.output_tokens)),
+    )
+
+
+def _since(sent_s: float, moment_s: float | None) -> float | None:
+    return None if moment_s is None else round(moment_s - sent_s, 6)
 
 
 def _count(value: Any) -> int | None:

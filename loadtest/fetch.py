@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loadtest.arrival import Clock
+from loadtest.body import Body
 from loadtest.client_options import ClientOptions
 from loadtest.deltas import Dialect, openai_delta
 from loadtest.sse import Expected, Reply
@@ -23,7 +24,7 @@ class Request:
     """Hold what is sent, and what is expected of the answer."""
 
     path: str
-    body: bytes
+    body: Body | bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     expected: Expected = field(default_factory=Expected)
     dialect: Dialect = openai_delta

@@ -62,6 +62,10 @@ class Ledger:
 
     def advance(self, messages: Sequence[Message]) -> Prompt:
         """Go to the next prompt."""
+        return self._prompt(self.take(messages))
+
+    def take(self, messages: Sequence[Message]) -> Slot:
+        """Take a conversation that nobody asks about yet; return where its last text stands."""
         messages = tuple(messages)
         kept = self._shared(messages)
         if kept < len(self._messages):
@@ -73,7 +77,11 @@ class Ledger:
                 before = self._append(message, places, before)
         finally:
             self._messages = messages[: len(self._ends)]
-        return self._prompt(before)
+        return before
+
+    def starts_like(self, messages: Sequence[Message]) -> bool:
+        """Tell whether a conversation begins as this one."""
+        return self._messages[:1] == tuple(messages[:1])
 
     def _shared(self, messages: tuple[Message, ...]) -> int:
         """Count the messages that stay; the comparison in C takes nanoseconds each."""
@@ -123,9 +131,14 @@ class Ledger:
         return slot
 
     def _append(self, message: Message, places: Places, before: Slot) -> Slot:
-        """Take one more message; return where its last text stands."""
+        """Add one message; return where its last text stands."""
         tokens, last = self._tokens(message, places, before)
+        is_long = len(tokens) > _SLICE * self._block_size * TOKEN_BYTES
+        if is_long:
+            self._breathe()
         fragment = self._encode(message)
+        if is_long:
+            self._breathe()
         data = self._rest + tokens
         chain = bytearray()
         hashes = hash_blocks(bytes(self._chain[-DIGEST_BYTES:]), data, self._block_size)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import Any
+
+import gevent
 
 from fleet.errors import LoadError
-from loadtest.calibrate import Echo, learn_frame, read_token_ids
+from loadtest.calibrate import Ask, Echo, read_token_ids
 from loadtest.chat import Chat, make_chat
+from loadtest.frames import Asker, Frames
+from loadtest.ledgers import Ledgers
+from loadtest.model_check import check_models
 from loadtest.numbering import Numbers
 from loadtest.oracle import CacheOracle
 from loadtest.profiles import load_profile, require_fit
-from loadtest.prompts import Frame, Message, Prompt, make_prompt
+from loadtest.prompts import Message, ToolSet
 from loadtest.recorder import Clock, Recorder
 from loadtest.records import Record
 from loadtest.replay.formats import load_traces
@@ -23,8 +30,10 @@ from loadtest.replay.token_count import token_counter
 from loadtest.settings import LoadSettings
 from loadtest.traces import Craft, TraceTraffic
 from loadtest.traffic import ProfileTraffic, Scale, Seeds, Traffic
-from loadtest.wire import Connection
 from loadtest.words import Vocabulary, read_vocabulary
+
+_BREATH_S = 1e-6
+"""Not 0: gevent runs what has no wait at all before it looks at timers and sockets again."""
 
 Listener = Callable[[Record, int], None]
 """Told of each record and how many bytes its answer had."""
@@ -36,7 +45,7 @@ class LoadRun:
 
     chat: Chat
     traffic: Traffic
-    frame: Frame
+    ledgers: Ledgers
     oracle: CacheOracle
     recorder: Recorder
     listeners: list[Listener] = field(default_factory=list)
@@ -54,10 +63,6 @@ class LoadRun:
         """Give the settings of the run."""
         return self.chat.settings
 
-    def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """Render a conversation to what the cache sees of it."""
-        return make_prompt(self.frame.tokens(messages), self.settings.block_size)
-
 
 def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
     """Read the traffic, learn the frame from the targets, warm what many sessions share.
@@ -69,10 +74,17 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
     vocabulary = read_vocabulary(settings.tokenizer_dir)
     traffic = make_traffic(settings, vocabulary, seeds)
     chat = make_chat(settings, clock)
+    check_models(chat)
+    vocabulary.breathe = breathe
     run = LoadRun(
         chat=chat,
         traffic=traffic,
-        frame=_frame(chat, vocabulary, seeds.words("calibration")),
+        ledgers=Ledgers(
+            frames=_frames(chat, vocabulary, seeds.words("calibration")),
+            block_size=settings.block_size,
+            encode=chat.api.fragment,
+            breathe=breathe,
+        ),
         oracle=CacheOracle(settings.block_size, settings.oracle, clock),
         recorder=Recorder(settings=settings, clock=clock, started_at=started_at),
     )
@@ -95,44 +107,69 @@ def make_traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -
     return ProfileTraffic(profile, vocabulary, scale, seeds, settings.harness)
 
 
-def _frame(chat: Chat, vocabulary: Vocabulary, rng: random.Random) -> Frame:
-    """Learn from the first target that answers: a dead region must not hide the others."""
+def breathe() -> None:
+    """Let other sessions run in the middle of long work."""
+    gevent.sleep(_BREATH_S)
+
+
+def _frames(chat: Chat, vocabulary: Vocabulary, rng: random.Random) -> Frames:
+    """Learn the frame now, so that a server that cannot be used ends the test before it starts."""
+    frames = Frames(ask=_asker(chat), vocabulary=vocabulary, rng=rng)
+    frames.frame()
+    return frames
+
+
+def _asker(chat: Chat) -> Asker:
+    def asker(tools: ToolSet | None) -> Ask:
+        return lambda messages: _ask_anywhere(chat, messages, tools)
+
+    return asker
+
+
+def _ask_anywhere(chat: Chat, messages: Sequence[Message], tools: ToolSet | None) -> Echo:
+    """Ask the first target that answers: a dead region must not hide the others."""
     failures: list[str] = []
+    best = chat.for_calibration()
     for region, url in chat.settings.targets.items():
-        connection = chat.connect(region)
-        try:
-            return learn_frame(_asker(chat, connection), vocabulary, rng)
-        except LoadError as error:
-            failures.append(f"targets.{region}: {url}: {error}")
-        finally:
-            connection.close()
-    raise LoadError("\n".join(failures))
+        for way in [best] if best is chat else [best, chat]:
+            try:
+                return _ask(way, region, messages, tools)
+            except LoadError as error:
+                failures.append(f"targets.{region}: {url}: {error}")
+    raise LoadError("\n".join(dict.fromkeys(failures)))
 
 
-def _asker(chat: Chat, connection: Connection) -> Callable[[Sequence[Message]], Echo]:
-    def ask(messages: Sequence[Message]) -> Echo:
-        reply = chat.fetch(connection, chat.body(messages, 1, ["token_ids"]))
-        if reply.error is not None or reply.usage is None:
-            raise LoadError(
-                f"{reply.error} (HTTP {reply.status}): {reply.error_detail}. "
-                "Start the fleet first, or check the URL, the model name and the key."
-            )
-        named = [event.comment for event in reply.events if event.name == "token_ids"]
-        return Echo(
-            prompt_tokens=int(reply.usage["prompt_tokens"]),
-            token_ids=read_token_ids(named[0]) if named and named[0] else None,
+def _ask(chat: Chat, region: str, messages: Sequence[Message], tools: ToolSet | None) -> Echo:
+    with closing(chat.connect(region)) as connection:
+        reply = chat.fetch(connection, chat.body(messages, 1, ["token_ids"], tools))
+    if reply.error is not None or reply.usage is None:
+        raise LoadError(
+            f"{reply.error} (HTTP {reply.status}): {reply.error_detail}. "
+            "Start the fleet first, or check the URL, the model name and the key."
         )
-
-    return ask
+    named = [event.comment for event in reply.events if event.name == "token_ids"]
+    return Echo(
+        prompt_tokens=int(reply.usage["prompt_tokens"]),
+        token_ids=read_token_ids(named[0]) if named and named[0] else None,
+    )
 
 
 def _warm(run: LoadRun, region: str, probe: Message) -> None:
     """Send each shared prefix once to a region: a fleet in use has it, so it is attainable."""
-    connection = run.chat.connect(region)
-    for message in run.traffic.shared():
-        prompt = run.prompt([message, probe])
-        run.oracle.send(region, prompt)
-        reply = run.chat.fetch(connection, run.chat.body([message, probe], 1))
-        if reply.error is None:
-            run.oracle.complete(region, prompt, reply.prefill_worker or reply.worker)
-    connection.close()
+    with closing(run.chat.connect(region)) as connection:
+        for tools, message in openings(run.traffic):
+            messages = [message, probe]
+            run.ledgers.share(tools, message)
+            prompt = run.ledgers.open(tools, messages).advance(messages)
+            run.oracle.send(region, prompt)
+            reply = run.chat.fetch(connection, run.chat.body(messages, 1, tools=tools))
+            if reply.error is None:
+                run.oracle.complete(region, prompt, reply.prefill_worker or reply.worker)
+
+
+def openings(traffic: Traffic) -> Iterator[tuple[ToolSet | None, Message]]:
+    """Give the system prompts to be warmed, each with the tools that are declared with it."""
+    prefixes: Sequence[Any] = getattr(traffic, "prefixes", tuple)()
+    declared = {id(prefix.system): prefix.tools for prefix in prefixes}
+    for message in traffic.shared():
+        yield declared.get(id(message)), message

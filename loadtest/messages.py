@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,11 +26,15 @@ class ToolCall:
 
     id: str
     name: str
-    argument: Text
+    argument: Text = EMPTY
+    said: str | None = None
+    """The arguments as a model wrote them, instead of ours."""
 
-    def arguments(self) -> dict[str, str]:
-        """Give the arguments as an object."""
-        return {ARGUMENT: self.argument.text}
+    def arguments(self) -> str:
+        """Give the arguments as a JSON object."""
+        if self.said is not None:
+            return self.said
+        return orjson.dumps({ARGUMENT: self.argument.text}).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,10 @@ def declare_tool(name: str, description: str) -> dict[str, Any]:
     }
 
 
+def _plain(text: Text) -> str:
+    return text.text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """Hold one message; an assistant's carries its reasoning, else the prefix breaks each turn.
@@ -97,6 +106,8 @@ class Message:
     call_id: str = ""
     """Which call a `tool` message answers."""
     images: tuple[Image, ...] = ()
+    is_live: bool = False
+    """An answer that a model gave: its `content` counts for all of it, calls included."""
 
     @property
     def length(self) -> int:
@@ -107,16 +118,16 @@ class Message:
 
     @property
     def exact(self) -> bool:
-        """Tell whether its tokens are known one by one: what becomes of an image is not."""
-        return not self.images
+        """Tell whether its tokens are known one by one: those of images and models are not."""
+        return not (self.images or self.is_live)
 
-    def body(self) -> dict[str, Any]:
-        """Give the message as the chat completions API wants it."""
-        text = self.content.text
+    def body(self, show: Callable[[Text], Any] = _plain) -> dict[str, Any]:
+        """Give the message as the chat completions API wants it; `show` gives its texts."""
+        text = show(self.content)
         if self.role == "assistant":
             answer = {
                 "role": "assistant",
-                "reasoning_content": self.reasoning.text,
+                "reasoning_content": show(self.reasoning),
                 "content": text,
             }
             return {**answer, "tool_calls": self._calls()} if self.tool_calls else answer
@@ -132,10 +143,7 @@ class Message:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": orjson.dumps(call.arguments()).decode(),
-                },
+                "function": {"name": call.name, "arguments": call.arguments()},
             }
             for call in self.tool_calls
         ]

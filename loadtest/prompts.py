@@ -114,18 +114,24 @@ def texts_of(message: Message, places: Places) -> Iterator[tuple[Slot, Text, tup
     if message.role == "assistant":
         yield "reasoning", message.reasoning, ()
         yield "content", message.content, ()
-        for call in message.tool_calls:
+        for call in () if message.is_live else message.tool_calls:
             yield f"call:{places[call.id]}", call.argument, ()
     elif message.role == "tool":
-        yield f"result:{_place(places, message)}", message.content, ()
+        place = _place(places, message)
+        yield f"result:{place}" if place else "user", message.content, ()
     else:
         yield message.role, message.content, message.images
 
 
 def places_after(message: Message, before: Places) -> Places:
-    """Number the calls of an answer from 1, as the prompt does; call ids are not in the prompt."""
+    """Number the calls of an answer from 1, as the prompt does; call ids are not in the prompt.
+
+    The tags of a model's own calls are not known; results of those are taken for questions.
+    """
     if message.role != "assistant":
         return before
+    if message.is_live:
+        return {call.id: "" for call in message.tool_calls}
     calls = enumerate(message.tool_calls, start=1)
     return {call.id: f"{call.name}#{place}" for place, call in calls}
 

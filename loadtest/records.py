@@ -66,6 +66,8 @@ class Record:
     """What the replica that computed the prompt could have served from its own cache."""
     best_tokens: int | None = None
     """The most that any replica of the region could have."""
+    predicted_exactly: bool = True
+    """False when the prompt holds a model's own answers or images, of which tokens are counted."""
 
     def line(self) -> bytes:
         """Give the record as one line of requests.jsonl."""

@@ -21,6 +21,7 @@ from loadtest.replay.formats import Source, parse_source
 from loadtest.replay.options import ReplayOptions
 from loadtest.result_options import ResultOptions
 from loadtest.search import SearchOptions
+from loadtest.session_options import SessionOptions
 from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
 
 TRACE_PREFIX = "trace:"
@@ -63,9 +64,10 @@ class LoadSettings(BaseModel):
     """File with the bearer token of the gateway: a path, so that no secret is in this file."""
     oracle: OracleRules = OracleRules()
     results: ResultOptions = ResultOptions()
+    client: ClientOptions = ClientOptions()
+    session: SessionOptions = SessionOptions()
     run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""
-    client: ClientOptions = ClientOptions()
 
     replay: ReplayOptions = ReplayOptions()
 

@@ -12,11 +12,13 @@ from time import perf_counter, time
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import gevent
 from gevent.event import Event
 from geventhttpclient._parser import HTTPResponseParser
 from geventhttpclient.response import HTTPParseError, HTTPResponse
 
 from loadtest.arrival import ArrivalClock, Clock
+from loadtest.body import Body, with_head
 from loadtest.client_options import ClientOptions
 from loadtest.transport import Transport, WireError, connect
 
@@ -182,7 +184,9 @@ class Connection:
         """Tell whether the next request finds the connection open, as far as is known."""
         return self._transport is not None
 
-    def post(self, path: str, body: bytes, headers: Mapping[str, str], reader: Reader) -> int:
+    def post(
+        self, path: str, body: Body | bytes, headers: Mapping[str, str], reader: Reader
+    ) -> int:
         """Send one request, feed its answer to the reader; give the number of retries.
 
         A kept-alive connection that the server closed in the meantime is opened anew, once, and
@@ -193,7 +197,7 @@ class Connection:
             f"POST {self._path}{path} HTTP/1.1\r\n{self._fixed}{varying}"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        data = head.encode("latin-1") + body
+        data = with_head(head.encode("latin-1"), body)
         reused = self.is_open
         self.connect_s = 0.0
         if self._exchange(data, reader, reused=reused):
@@ -207,20 +211,20 @@ class Connection:
             self._transport.close()
             self._transport = None
 
-    def _exchange(self, data: bytes, reader: Reader, *, reused: bool) -> bool:
+    def _exchange(self, data: Body, reader: Reader, *, reused: bool) -> bool:
         """Send and read; False = the kept connection was closed before anything was answered."""
         transport = self._transport or self._connect()
         exchange = _Exchange(transport, reader)
         keep = False
         try:
             transport.watch(exchange.on_readable)
-            self._send(transport, data, exchange)
+            whole = self._send(transport, data, exchange)
             self._wait(exchange, reader)
             if exchange.failure is not None:
                 if reused and _is_stale(exchange):
                     return False
                 raise exchange.failure
-            keep = exchange.keeps_connection
+            keep = whole and exchange.keeps_connection
         finally:
             transport.forget()
             if not keep:
@@ -234,13 +238,20 @@ class Connection:
         self.connect_s = self._clock() - started_s
         return self._transport
 
-    def _send(self, transport: Transport, data: bytes, exchange: _Exchange) -> None:
-        """Send the request; a server may refuse a large one before it has all of it."""
+    def _send(self, transport: Transport, data: Body, exchange: _Exchange) -> bool:
+        """Send the request; a server may refuse a large one before it has all of it: False."""
         try:
-            transport.send(data)
+            for number, segment in enumerate(data):
+                if number:
+                    gevent.sleep(_BREATH_S)  # megabytes at once would keep others waiting
+                if exchange.ended.is_set():
+                    return False
+                transport.send(segment)
         except OSError as error:
             if not exchange.ended.wait(timeout=_REFUSAL_S):
                 raise WireError("reset", error.strerror or str(error)) from error
+            return False
+        return True
 
     def _wait(self, exchange: _Exchange, reader: Reader) -> None:
         """Sleep until the answer is over.
@@ -257,6 +268,7 @@ class Connection:
 
 
 _TICK_S = 1.0
+_BREATH_S = 1e-6  # not 0: gevent runs what has no wait before it looks at sockets again
 _REFUSAL_S = 1.0  # for the answer of a server that stopped reading
 
 

@@ -6,6 +6,7 @@ by construction: no tokenizer runs during the test, and the cache oracle knows e
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -53,6 +54,17 @@ class Text:
     def data(self) -> bytes:
         """Give the text as it stands between the quotes of a JSON string."""
         return self._held if self._vocabulary is None else self._vocabulary.write(self._held)
+
+    @classmethod
+    def counted(cls, text: str, count: int) -> Text:
+        """Make a text of which only the number of tokens is known; its ids are made up."""
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=TOKEN_BYTES).digest()
+        return cls(text, digest * count)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether it has no characters, whatever it counts."""
+        return not self._held
 
     @property
     def text(self) -> str:

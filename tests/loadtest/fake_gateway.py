@@ -12,10 +12,13 @@ import contextlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 BLOCK = 16
 CACHE: set[int] = set()
 TAG = 1_000_000  # above all ids of the vocabulary
+PACE_S = 0.01  # between the events of a slow answer
+UNKNOWN = 2_000_000  # of words that a model said
 OPEN = {"system": [1, 2], "user": [1, 3], "assistant": [1, 4, 5]}
 
 
@@ -23,7 +26,7 @@ VOCABULARY = json.loads(Path(sys.argv[1]).read_text())["model"]["vocab"]
 
 
 def word(text: str) -> list[int]:
-    return [VOCABULARY["Ġ" + part] for part in text.split()]
+    return [VOCABULARY.get("Ġ" + part, UNKNOWN) for part in text.split()]
 
 
 def tokens_of(messages: list[dict[str, str]]) -> list[int]:
@@ -56,9 +59,45 @@ def delta(**content: str) -> str:
     return "data: " + json.dumps({"choices": [choice], "nvext": {"worker_id": worker}}) + "\n\n"
 
 
-def stream(path: str, body: dict[str, object]) -> list[str]:
-    ids = tokens_of(body["messages"])  # type: ignore[arg-type]
-    count = int(str(body["max_tokens"]))
+def messages_stream(body: dict[str, Any]) -> list[str]:
+    """Answer as Anthropic's Messages API does: think, say, and call a tool if there is one."""
+    system = [{"role": "system", "content": block["text"]} for block in body.get("system", [])]
+    ids = tokens_of([*system, *map(as_chat, body["messages"])])
+    hits = cached_tokens(ids)
+    usage = {"input_tokens": len(ids) - hits, "output_tokens": body["max_tokens"]}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 0}}},
+        {"type": "ping"},
+        piece(0, "thinking_delta", thinking="hm"),
+        *(piece(1, "text_delta", text="é") for _ in range(body["max_tokens"] - 1)),
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {**usage, "cache_read_input_tokens": hits},
+        },
+        {"type": "message_stop"},
+    ]
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+
+
+def piece(index: int, kind: str, **content: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **content}}
+
+
+def as_chat(message: dict[str, Any]) -> dict[str, str]:
+    if message["role"] == "user":
+        return {"role": "user", "content": message["content"]}
+    texts = {block["type"]: block for block in message["content"]}
+    return {
+        "role": "assistant",
+        "reasoning_content": texts.get("thinking", {}).get("thinking", ""),
+        "content": texts.get("text", {}).get("text", ""),
+    }
+
+
+def stream(path: str, body: dict[str, Any]) -> list[str]:
+    ids = tokens_of(body["messages"])
+    count = body.get("max_completion_tokens", body.get("max_tokens"))
     usage = {
         "prompt_tokens": len(ids),
         "completion_tokens": count,
@@ -66,7 +105,7 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
     }
     last = "data: " + json.dumps({"choices": [], "usage": usage}) + "\n\n"
     parts = [": keep-alive\n\n", delta(role="assistant", content="")]
-    if path == "ok" and "annotations" in body["nvext"]:  # type: ignore[operator]
+    if path == "ok" and "annotations" in body["nvext"]:
         parts.append(f"event: token_ids\n: {json.dumps(json.dumps(ids))}\n\n")
     tokens = [delta(content="é") for _ in range(count)]
     done = "data: [DONE]\n\n"
@@ -82,7 +121,8 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
 
 def listed(path: str) -> bytes:
     """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
-    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
+    names = ["kimi-k2", "other"] if path == "others" else ["kimi-k3"]
+    models = json.dumps({"data": [{"id": name} for name in names]}).encode()
     status, kind, body = {
         "html": (200, "text/html", b"<!doctype html><title>login</title>"),
         "closed": (401, "application/json", b"{}"),
@@ -110,10 +150,13 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     if path == "mute":
         return False
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    for part in stream(path, body):
+    is_messages = head.split(" ", 2)[1].endswith("/v1/messages")
+    for part in messages_stream(body) if is_messages else stream(path, body):
         data = part.encode()
         writer.write(b"%x\r\n%s\r\n" % (len(data), data))
         await writer.drain()
+        if path == "slow":
+            await asyncio.sleep(PACE_S)
     if path == "abort":
         return False
     writer.write(b"0\r\n\r\n")

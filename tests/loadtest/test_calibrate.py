@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleet.errors import LoadError
+from fleet.errors import ConfigError
 from loadtest.calibrate import Echo, learn_frame, read_token_ids
 from loadtest.prompts import Frame, Message
 from loadtest.traffic import Seeds
@@ -62,7 +62,20 @@ def test_another_models_tokenizer_is_noticed(frame: Frame, vocabulary: Vocabular
         ids = tuple(id_ + 1 for id_ in ids_of(frame, messages))
         return Echo(prompt_tokens=len(ids), token_ids=ids)
 
-    with pytest.raises(LoadError, match="Give the tokenizer directory"):
+    with pytest.raises(ConfigError, match="Give the tokenizer directory"):
+        learn_frame(ask, vocabulary, rng(1))
+
+
+def test_words_of_several_tokens_are_noticed_by_the_count(
+    frame: Frame, vocabulary: Vocabulary
+) -> None:
+    """A server that tells no ids still shows that its tokenizer cuts our words."""
+
+    def ask(messages: Sequence[Message]) -> Echo:
+        words = sum(message.length for message in messages)
+        return Echo(prompt_tokens=len(ids_of(frame, messages)) + words // 3, token_ids=None)
+
+    with pytest.raises(ConfigError, match="one prompt token for each word"):
         learn_frame(ask, vocabulary, rng(1))
 
 

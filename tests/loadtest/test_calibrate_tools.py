@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.errors import LoadError
+from fleet.errors import ConfigError, LoadError
 from loadtest.calibrate import Ask, Echo, learn_frame
 from loadtest.calibrate_tools import MOST_CALLS, learn_image, learn_tools
 from loadtest.prompts import Frame, Image, Message, ToolCall, ToolSet
@@ -131,5 +131,5 @@ def test_a_server_that_drops_images_is_told(vocabulary: Vocabulary) -> None:
     def drops(messages: Sequence[Message]) -> Echo:
         return Echo(prompt_tokens=9 - bool(messages[0].images), token_ids=None)
 
-    with pytest.raises(LoadError, match="Give a model that takes images"):
+    with pytest.raises(ConfigError, match="Give a model that takes images"):
         learn_image(drops, Image(width=64, height=64, seed=1), vocabulary, RNG())

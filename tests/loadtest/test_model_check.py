@@ -1,0 +1,52 @@
+"""Claims about asking targets what they serve, before the load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from fleet.errors import ConfigError
+from loadtest.chat import make_chat
+from loadtest.model_check import check_models
+from loadtest.settings import LoadSettings
+
+
+def check(targets: dict[str, str], tokenizer_dir: Path, **changes: Any) -> None:
+    settings = LoadSettings(
+        targets=targets, tokenizer_dir=tokenizer_dir, users=1, out_dir=tokenizer_dir, **changes
+    )
+    check_models(make_chat(settings, perf_counter))
+
+
+def test_a_target_that_serves_the_model_is_fine(gateway: str, tokenizer_dir: Path) -> None:
+    """As every run starts."""
+    check({"us": f"{gateway}/ok"}, tokenizer_dir)
+
+
+def test_another_model_is_told_with_those_there_are(gateway: str, tokenizer_dir: Path) -> None:
+    """The name is usually a typing mistake."""
+    with pytest.raises(ConfigError, match=r"targets\.us.*serves kimi-k2, other") as caught:
+        check({"us": f"{gateway}/others"}, tokenizer_dir)
+    assert caught.value.exit_code == 3
+
+
+def test_a_web_page_is_no_target(gateway: str, tokenizer_dir: Path) -> None:
+    """The address of a dashboard answers 200 to everything."""
+    with pytest.raises(ConfigError, match="is a web page"):
+        check({"us": f"{gateway}/html"}, tokenizer_dir)
+
+
+def test_all_targets_are_told_at_once(gateway: str, tokenizer_dir: Path) -> None:
+    """One run of the command for all mistakes."""
+    targets = {name: f"{gateway}/{name}" for name in ("html", "ok", "others")}
+    with pytest.raises(ConfigError) as caught:
+        check(targets, tokenizer_dir)
+    assert len(caught.value.problems) == 2
+
+
+def test_a_region_that_is_down_is_no_mistake(gateway: str, tokenizer_dir: Path) -> None:
+    """Its failures are what the test is to measure."""
+    check({"down": "http://127.0.0.1:1", "us": f"{gateway}/ok"}, tokenizer_dir)
