@@ -109,17 +109,17 @@ class _Play:
         for index, request in enumerate(requests):
             spot = f"{place}requests[{index}]"
             if request.get("type") == "subagent":
-                self._subagent(request, (agent, f"{agent}.{index}" if agent else f"{index}"), spot)
+                inner = f"{agent}.{index}" if agent else f"{index}"
+                self.parents[inner] = agent
+                self._subagent(request, inner, spot, base_s)
             else:
                 self._call(request, agent, spot, base_s)
 
-    def _subagent(self, request: dict[str, Any], agents: tuple[str, str], place: str) -> None:
-        parent, agent = agents
+    def _subagent(self, request: dict[str, Any], agent: str, place: str, base_s: float) -> None:
         if agent.count(".") >= _MAX_DEPTH:
             what = f"sub-agents more than {_MAX_DEPTH} deep"
             self.entry.refuse(place, what, "Leave the inner ones out")
-        self.parents[agent] = parent
-        start_s = self.entry.read(_Subagent, request, place).t
+        start_s = base_s + self.entry.read(_Subagent, request, place).t
         self._add(request, agent, f"{place}.", start_s)
 
     def _call(self, request: dict[str, Any], agent: str, place: str, base_s: float) -> None:

@@ -94,7 +94,7 @@ def read_entries(files: Sequence[Path], *, may_be_cut: bool) -> Iterator[Entry]:
 
 def first_entry(file: Path) -> Entry | None:
     """Give the first object of a file, None when it holds none."""
-    return next(read_entries([file], may_be_cut=True), None)
+    return next(read_entries([file], may_be_cut=False), None)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> ConfigError:

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import ConfigError
+from loadtest.replay.agentic_mooncake import AgenticMooncakeReader
 from loadtest.replay.agentx import AgentXReader
+from loadtest.replay.aiperf import AIPerfReader
+from loadtest.replay.aiperf_inputs import AIPerfInputsReader
+from loadtest.replay.dynamo_requests import DynamoRequestsReader
 from loadtest.replay.files import first_entry, list_files, read_entries, refusal
 from loadtest.replay.mooncake import MooncakeReader
+from loadtest.replay.otel import OtelReader
+from loadtest.replay.own_requests import OwnRequestsReader
 from loadtest.replay.reading import Reader, Rules
 from loadtest.replay.recording import MAX_CALLS, MAX_UNITS, Trace
 
 READERS: Sequence[Reader] = (
     AgentXReader(),
+    OwnRequestsReader(),
+    DynamoRequestsReader(),
+    AgenticMooncakeReader(),
     MooncakeReader(),
+    AIPerfReader(),
+    AIPerfInputsReader(),
+    OtelReader(),
 )
 """In the order in which they are asked whether a file is theirs."""
 

@@ -1,0 +1,275 @@
+"""Read Dynamo's request traces: `dynamo.request.trace.v1`, and `dynamo.agent.trace.v1` before it.
+
+Source: docs.nvidia.com/dynamo (user guides, agent tracing) and AIPerf's reader of the same: one
+record per line, bare or as `{"timestamp": …, "event": record}`; of `request_end` records
+`agent_context` says who called (`session_id` and `parent_session_id`, `trajectory_id` and
+`parent_trajectory_id`, or `program_id` and `parent_program_id`), `request` how long it was, and
+`request.replay` names its blocks, each id standing for the block and all before it, the last one
+not full. Without `replay`, prompts are taken to grow by their lengths (see `growth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from loadtest.replay.blocks import BlockCall, BlockHistory, cut_ids
+from loadtest.replay.families import roots
+from loadtest.replay.files import Document, Entry, Recorded
+from loadtest.replay.growth import CountedCall, Growth
+from loadtest.replay.mooncake import Request, by_session
+from loadtest.replay.reading import Rules
+from loadtest.replay.recording import MAX_CALLS, MAX_TOKENS, Call, Trace, paced
+
+SCHEMAS = ("dynamo.request.trace.v1", "dynamo.agent.trace.v1")
+
+_EpochMs = Annotated[int, Field(ge=0, le=10**13)]
+_Ms = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_TokenCount = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+
+
+class _Context(Recorded):
+    session_id: str | None = None
+    parent_session_id: str | None = None
+    trajectory_id: str | None = None
+    parent_trajectory_id: str | None = None
+    program_id: str | None = None
+    parent_program_id: str | None = None
+
+    @property
+    def own(self) -> str | None:
+        return self.trajectory_id or self.program_id or self.session_id
+
+    @property
+    def parent(self) -> str | None:
+        return self.parent_trajectory_id or self.parent_program_id or self.parent_session_id
+
+
+class _Replay(Recorded):
+    trace_block_size: int = Field(ge=1, le=65_536)
+    input_length: _TokenCount
+    input_sequence_hashes: list[int]
+
+
+class _Finish(Recorded):
+    finish_reason: str | None = None
+
+
+class _Measured(Recorded):
+    request_id: str
+    input_tokens: _TokenCount | None = None
+    output_tokens: _TokenCount | None = None
+    request_received_ms: _EpochMs | None = None
+    total_time_ms: _Ms | None = None
+    replay: _Replay | None = None
+    finish_reason_metadata: _Finish | None = None
+
+
+class _Record(Recorded):
+    event_type: str
+    event_time_unix_ms: _EpochMs
+    agent_context: _Context | None = None
+    request: _Measured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Hold one request: its record is checked, its place kept for messages."""
+
+    entry: Entry
+    request: _Measured
+    at_s: float
+    busy_s: float
+
+    @property
+    def input_tokens(self) -> int:
+        if self.request.replay is not None:
+            return self.request.replay.input_length
+        return self.request.input_tokens or 0
+
+    @property
+    def output_tokens(self) -> int:
+        return self.request.output_tokens or 1
+
+
+@dataclass(slots=True)
+class _Read:
+    calls: dict[str, list[_Call]] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    nameless: list[_Call] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+
+    def add(self, entry: Entry) -> None:
+        data = unwrapped(entry.data)
+        if data.get("schema") not in SCHEMAS:
+            if "schema" not in data:  # uploaders append marks of their own
+                return
+            entry.refuse("schema", f"is none of {', '.join(SCHEMAS)}", "Record it with Dynamo")
+        record = entry.read(_Record, data)
+        if record.event_type != "request_end":
+            return
+        if record.request is None:
+            entry.refuse("request", "is missing", "Leave the line out")
+        call = _call(entry, record, record.request)
+        if call.request.request_id in self.ids:
+            what = f"{call.request.request_id} was read before"
+            entry.refuse("request.request_id", what, "Give each record once")
+        if len(self.ids) >= MAX_CALLS:
+            entry.refuse("", f"more than {MAX_CALLS} requests", "Give a part of the trace")
+        self.ids.add(call.request.request_id)
+        context = record.agent_context or _Context()
+        if context.own is None:
+            self.nameless.append(call)
+            return
+        self.calls.setdefault(context.own, []).append(call)
+        if context.parent != context.own:
+            self.parents[context.own] = self.parents.get(context.own) or context.parent
+
+
+class DynamoRequestsReader:
+    """Read one record per line."""
+
+    name: ClassVar[str] = "dynamo"
+    may_be_cut: ClassVar[bool] = False
+
+    def claims(self, document: Document) -> bool:
+        """Tell by the schema that each record names."""
+        return unwrapped(document).get("schema") in SCHEMAS
+
+    def traces(self, entries: Iterator[Entry], rules: Rules) -> Iterator[Trace]:
+        """Read all requests, then sort them into sessions and their sub-agents."""
+        read = _Read()
+        for entry in entries:
+            read.add(entry)
+        for name in read.calls:
+            read.parents.setdefault(name, None)
+        found = roots(
+            read.parents,
+            lambda name, what: read.calls[name][0].entry.refuse(
+                "agent_context", f"{what} at {name}", "Correct the parents"
+            ),
+        )
+        families: dict[str, list[str]] = {}
+        for name in read.calls:
+            families.setdefault(found[name], []).append(name)
+        everyone = [*read.nameless, *(call for calls in read.calls.values() for call in calls)]
+        first_s = min((call.at_s for call in everyone), default=0.0)
+        for root, names in families.items():
+            yield _trace(root, names, read, first_s)
+        yield from by_session(*_nameless(read.nameless), rules)
+
+
+def unwrapped(document: Document) -> dict[str, Any]:
+    """Take a record out of the frame that file sinks put around it."""
+    event = document.get("event")
+    if "schema" not in document and isinstance(event, dict):
+        return event
+    return document
+
+
+def _call(entry: Entry, record: _Record, request: _Measured) -> _Call:
+    if request.replay is None and request.input_tokens is None:
+        entry.refuse("request", "has neither replay nor input_tokens", "Leave the line out")
+    busy_s = (request.total_time_ms or 0.0) / 1000
+    if request.request_received_ms is None:
+        return _Call(entry, request, max(0.0, record.event_time_unix_ms / 1000 - busy_s), busy_s)
+    return _Call(entry, request, request.request_received_ms / 1000, busy_s)
+
+
+def _trace(root: str, names: Sequence[str], read: _Read, first_s: float) -> Trace:
+    agents = {name: "" if name == root else str(i) for i, name in enumerate(names, start=1)}
+    calls = [(agents[name], call) for name in names for call in read.calls[name]]
+    calls.sort(key=lambda item: item[1].at_s)
+    block_size = _block_size([call for _, call in calls])
+    made = _block_calls(calls, block_size) if block_size else _counted_calls(calls)
+    parents = {
+        agents[name]: agents.get(read.parents[name] or root, "") for name in names if name != root
+    }
+    return Trace(
+        name=root[:200],
+        calls=paced(made),
+        block_size=block_size,
+        scope="set" if block_size else "session",
+        parents=parents,
+        start_s=calls[0][1].at_s - first_s,
+    )
+
+
+def _block_size(calls: Sequence[_Call]) -> int:
+    """Give the block size of a session, 0 when not all its calls name their blocks."""
+    replays = [call.request.replay for call in calls]
+    sizes = {replay.trace_block_size for replay in replays if replay is not None}
+    if len(sizes) > 1:
+        what = f"a session with blocks of {sorted(sizes)} tokens"
+        calls[0].entry.refuse("request.replay", what, "Give the trace of one fleet")
+    return sizes.pop() if sizes and None not in replays else 0
+
+
+def _ids(call: _Call, block_size: int) -> Any:
+    hashes = call.request.replay.input_sequence_hashes if call.request.replay else []
+    place = "request.replay.input_sequence_hashes"
+    return cut_ids(call.entry, place, hashes, call.input_tokens, block_size)
+
+
+def _tools_follow(call: _Call) -> bool:
+    finish = call.request.finish_reason_metadata
+    return finish is not None and finish.finish_reason == "tool_calls"
+
+
+def _block_calls(
+    calls: Sequence[tuple[str, _Call]], block_size: int
+) -> Iterator[tuple[Call, float]]:
+    history = BlockHistory()
+    tools_follow: dict[str, bool] = {}
+    for agent, call in calls:
+        ids, tail_id = _ids(call, block_size)
+        made = BlockCall(
+            agent=agent,
+            at_s=call.at_s,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            after_tool=tools_follow.get(agent, False),
+            ids=ids,
+            tail_id=tail_id,
+        )
+        tools_follow[agent] = _tools_follow(call)
+        yield history.call(made), call.busy_s
+
+
+def _counted_calls(calls: Sequence[tuple[str, _Call]]) -> Iterator[tuple[Call, float]]:
+    growth = Growth()
+    tools_follow: dict[str, bool] = {}
+    for agent, call in calls:
+        made = CountedCall(
+            agent=agent,
+            at_s=call.at_s,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            after_tool=tools_follow.get(agent, False),
+        )
+        tools_follow[agent] = _tools_follow(call)
+        yield growth.call(made), call.busy_s
+
+
+def _nameless(calls: list[_Call]) -> tuple[list[Request], int]:
+    """Turn requests that name no session into those of a Mooncake trace."""
+    with_blocks = [call for call in calls if call.request.replay is not None]
+    block_size = _block_size(with_blocks) if with_blocks else 0
+    requests = []
+    for call in with_blocks:
+        ids, tail_id = _ids(call, block_size)
+        requests.append(
+            Request(
+                at_s=call.at_s,
+                delay_s=None,
+                input_tokens=call.input_tokens,
+                output_tokens=call.output_tokens,
+                ids=ids,
+                tail_id=tail_id,
+                session=None,
+            )
+        )
+    return requests, block_size
