@@ -29,7 +29,7 @@ from loadtest.replay.recording import (
     Trace,
     kept,
 )
-from loadtest.replay.transcript import OUTPUT_TOKENS, Transcript, sendable
+from loadtest.replay.transcript import OUTPUT_TOKENS, Transcript, check_length, sendable
 
 _MAX_DEPTH = 64
 _MAX_ROUNDS = 10_000
@@ -235,7 +235,7 @@ class _Play:
                 agent=agent,
                 at_s=(self.calls[-1].at_s if self.calls else 0.0) + gap_s,
                 gap_s=gap_s,
-                input_tokens=sum(part.tokens for part in history),
+                input_tokens=check_length(entry, place, history),
                 output_tokens=_output(turn),
                 after_tool=_last_role(turn) == "tool",
                 keep=keep,

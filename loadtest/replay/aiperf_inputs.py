@@ -14,7 +14,7 @@ from pydantic import AliasChoices, Field
 from loadtest.replay.files import Document, Entry, Recorded
 from loadtest.replay.reading import Rules
 from loadtest.replay.recording import MAX_TOKENS, Call, Part, Trace, kept
-from loadtest.replay.transcript import OUTPUT_TOKENS, Transcript, sendable
+from loadtest.replay.transcript import OUTPUT_TOKENS, Transcript, check_length, sendable
 
 
 class _Payload(Recorded):
@@ -78,7 +78,7 @@ def _calls(entry: Entry, session: _Session, place: str, transcript: Transcript) 
             agent="",
             at_s=0.0,
             gap_s=0.0,
-            input_tokens=sum(part.tokens for part in history),
+            input_tokens=check_length(entry, spot, history),
             output_tokens=OUTPUT_TOKENS if payload.output_tokens is None else payload.output_tokens,
             after_tool=isinstance(last, dict) and last.get("role") == "tool",
             keep=keep,

@@ -67,6 +67,14 @@ class Transcript:
         return [self.part(entry, place, "system", _json(entry, place, tools))] if tools else []
 
 
+def check_length(entry: Entry, place: str, history: Sequence[Part]) -> int:
+    """Add up a prompt; raises ConfigError when it is beyond all."""
+    tokens = sum(part.tokens for part in history)
+    if tokens > MAX_PROMPT_TOKENS:
+        entry.refuse(place, f"a prompt of more than {MAX_PROMPT_TOKENS} tokens", "Leave it out")
+    return tokens
+
+
 def sendable(before: Sequence[Part], added: Iterable[Part]) -> list[Part]:
     """Put parts into an order that every chat template takes, after those of before.
 

@@ -15,7 +15,7 @@ from loadtest.prompts import Frame, Message
 from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.recording import Trace
-from loadtest.traces import Craft, NoMoreSessions, TraceTraffic
+from loadtest.traces import Craft, TraceTraffic
 from loadtest.traffic import Scale, Seeds, Step
 from loadtest.words import TOKEN_BYTES, Vocabulary
 
@@ -265,5 +265,5 @@ def test_a_replay_once_ends_after_the_last_recording(vocabulary: Vocabulary) -> 
     options = ReplayOptions(loop=False, max_sessions=2)
     source = TraceTraffic(traces, craft(vocabulary), options)
     assert next(source.session(1)).session == "t-1"
-    with pytest.raises(NoMoreSessions):
-        source.session(2)
+    assert list(source.session(2)) == []
+    assert source.most_sessions == 2
