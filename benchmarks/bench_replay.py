@@ -75,7 +75,8 @@ def _writing(traces: list[Trace]) -> bool:
     took_s = perf_counter() - started_s
     print(
         f"write: {calls} calls of {tokens / calls / 1000:.0f}K tokens, "
-        f"{calls / took_s:.0f} calls/s, {tokens / took_s / 1e6:.1f} M prompt tokens/s (limit {LEAST_CALLS_PER_S:.0f} calls/s)"
+        f"{calls / took_s:.0f} calls/s (limit {LEAST_CALLS_PER_S:.0f}), "
+        f"{tokens / took_s / 1e6:.1f} M prompt tokens/s"
     )
     return calls / took_s >= LEAST_CALLS_PER_S
 

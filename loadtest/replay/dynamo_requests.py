@@ -158,7 +158,7 @@ class DynamoRequestsReader:
         everyone = [*read.nameless, *(call for calls in read.calls.values() for call in calls)]
         first_s = min((call.at_s for call in everyone), default=0.0)
         for root, names in families.items():
-            yield _trace(root, names, read, first_s)
+            yield _trace(root, names, read, first_s, rules.options.tag_tokens)
         yield from by_session(*_nameless(read.nameless), rules)
 
 
@@ -179,12 +179,12 @@ def _call(entry: Entry, record: _Record, request: _Measured) -> _Call:
     return _Call(entry, request, request.request_received_ms / 1000, busy_s)
 
 
-def _trace(root: str, names: Sequence[str], read: _Read, first_s: float) -> Trace:
+def _trace(root: str, names: Sequence[str], read: _Read, first_s: float, tag_tokens: int) -> Trace:
     agents = {name: "" if name == root else str(i) for i, name in enumerate(names, start=1)}
     calls = [(agents[name], call) for name in names for call in read.calls[name]]
     calls.sort(key=lambda item: item[1].at_s)
     block_size = _block_size([call for _, call in calls])
-    made = _block_calls(calls, block_size) if block_size else _counted_calls(calls)
+    made = _block_calls(calls, block_size) if block_size else _counted_calls(calls, tag_tokens)
     parents = {
         agents[name]: agents.get(read.parents[name] or root, "") for name in names if name != root
     }
@@ -239,8 +239,10 @@ def _block_calls(
         yield history.call(made), call.busy_s
 
 
-def _counted_calls(calls: Sequence[tuple[str, _Call]]) -> Iterator[tuple[Call, float]]:
-    growth = Growth()
+def _counted_calls(
+    calls: Sequence[tuple[str, _Call]], tag_tokens: int
+) -> Iterator[tuple[Call, float]]:
+    growth = Growth(tag_tokens)
     tools_follow: dict[str, bool] = {}
     for agent, call in calls:
         made = CountedCall(

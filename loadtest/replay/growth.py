@@ -4,6 +4,9 @@ Assumed: a call goes on with the prompt before it of the same agent. What is new
 that prompt, as far as it fits in, and then a user's or tool's message. A prompt that is shorter
 than the one before is a compaction: it keeps the system prompt, when that is known, and nothing
 else. How long the common prefix really was nobody recorded.
+
+Recorded lengths contain the tags that a chat template puts around each message. They can be left
+out of the text (`tag_tokens` each), as sending it adds them again.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class _Prompt:
 class Growth:
     """Turn the counted calls of one session into calls made of parts, in order of time."""
 
+    tag_tokens: int = 0
     _prompts: dict[str, _Prompt] = field(default_factory=dict)
 
     def call(self, made: CountedCall) -> Call:
@@ -49,13 +53,14 @@ class Growth:
         prompt = self._prompts.setdefault(made.agent, _Prompt())
         keep = prompt.parts
         if not keep:
-            parts = list(_first(made, prompt))
+            parts = list(_first(made, prompt, self.tag_tokens))
         elif made.input_tokens >= prompt.tokens:
-            parts = list(_more(made, prompt))
+            parts = list(_more(made, prompt, self.tag_tokens))
         else:
             keep = int(0 < prompt.system_tokens < made.input_tokens)
             system = prompt.system_tokens if keep else 0
-            parts = [_part("user", made.input_tokens - system, made, prompt)]
+            tags = (keep + 2) * self.tag_tokens
+            parts = [_part("user", made.input_tokens - system - tags, made, prompt)]
         prompt.parts = keep + len(parts)
         prompt.tokens = made.input_tokens
         prompt.output_tokens = made.output_tokens
@@ -71,16 +76,20 @@ class Growth:
         )
 
 
-def _first(made: CountedCall, prompt: _Prompt) -> Iterator[Part]:
-    system = min(made.system_tokens, made.input_tokens - 1)
+def _first(made: CountedCall, prompt: _Prompt, tag_tokens: int) -> Iterator[Part]:
+    """Open a conversation; the start of the answer has tags too."""
+    system = min(made.system_tokens - tag_tokens, made.input_tokens - 1)
     if system > 0:
         prompt.system_tokens = system
         yield Part("system", system, f"system/{system}", common=True)
-    yield _part("user", made.input_tokens - max(0, system), made, prompt)
+    tags = (3 if system > 0 else 2) * tag_tokens
+    yield _part("user", made.input_tokens - max(0, system) - tags, made, prompt)
 
 
-def _more(made: CountedCall, prompt: _Prompt) -> Iterator[Part]:
+def _more(made: CountedCall, prompt: _Prompt, tag_tokens: int) -> Iterator[Part]:
     added = made.input_tokens - prompt.tokens
+    if added:
+        added = max(1, added - 2 * tag_tokens)
     answer = min(prompt.output_tokens, added - 1)
     if answer > 0:
         yield _part("assistant", answer, made, prompt)
@@ -91,4 +100,4 @@ def _more(made: CountedCall, prompt: _Prompt) -> Iterator[Part]:
 def _part(role: str, tokens: int, made: CountedCall, prompt: _Prompt) -> Part:
     prompt.written += 1
     key = f"{made.agent}/{prompt.written}"
-    return Part("assistant" if role == "assistant" else "user", tokens, key)
+    return Part("assistant" if role == "assistant" else "user", max(0, tokens), key)

@@ -22,7 +22,7 @@ from loadtest.replay.families import roots
 from loadtest.replay.files import Document, Entry
 from loadtest.replay.growth import CountedCall, Growth
 from loadtest.replay.reading import Rules
-from loadtest.replay.recording import MAX_CALLS, MAX_TOKENS, Trace, paced
+from loadtest.replay.recording import MAX_CALLS, MAX_TOKENS, Call, Trace, paced
 
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
@@ -77,7 +77,7 @@ class OtelReader:
                 if len(spans) >= MAX_CALLS:
                     entry.refuse("", f"more than {MAX_CALLS} spans", "Give a part of the file")
                 spans[span.id] = span
-        yield from _conversations(spans)
+        yield from _conversations(spans, rules.options.tag_tokens)
 
 
 def _span_objects(entry: Entry) -> Iterator[tuple[dict[str, Any], str]]:
@@ -219,7 +219,7 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _conversations(spans: Mapping[_Id, _Span]) -> Iterator[Trace]:
+def _conversations(spans: Mapping[_Id, _Span], tag_tokens: int) -> Iterator[Trace]:
     homes, parents = _homes(spans)
     groups: dict[str, list[_Span]] = {}
     for span in spans.values():
@@ -231,20 +231,19 @@ def _conversations(spans: Mapping[_Id, _Span]) -> Iterator[Trace]:
     for name, group in ordered:
         group.sort(key=lambda span: span.start_s)
         agents = {span.id: homes[span.id].agent or "" for span in group}
-        theirs = {agent: parents[agent] for agent in agents.values() if agent}
-        yield _trace(name[:200], group, agents, theirs, first_s)
+        yield Trace(
+            name=name[:200],
+            calls=paced(_calls(group, agents, tag_tokens)),
+            parents={agent: parents[agent] for agent in agents.values() if agent},
+            start_s=group[0].start_s - first_s,
+        )
 
 
-def _trace(
-    name: str,
-    group: list[_Span],
-    agents: Mapping[_Id, str],
-    parents: Mapping[str, str],
-    first_s: float,
-) -> Trace:
-    growth = Growth()
+def _calls(
+    group: list[_Span], agents: Mapping[_Id, str], tag_tokens: int
+) -> Iterator[tuple[Call, float]]:
+    growth = Growth(tag_tokens)
     tools_follow: dict[str, bool] = {}
-    calls = []
     for span in group:
         agent = agents[span.id]
         made = CountedCall(
@@ -255,8 +254,7 @@ def _trace(
             after_tool=tools_follow.get(agent, False),
         )
         tools_follow[agent] = span.tools_follow
-        calls.append((growth.call(made), span.end_s - span.start_s))
-    return Trace(name=name, calls=paced(calls), parents=parents, start_s=group[0].start_s - first_s)
+        yield growth.call(made), span.end_s - span.start_s
 
 
 @dataclass(frozen=True, slots=True)

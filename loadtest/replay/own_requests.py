@@ -90,7 +90,8 @@ class OwnRequestsReader:
             members.setdefault(found[name], []).append(name)
         first_s = min((row.at_s for rows in read.rows.values() for row in rows), default=0.0)
         for root in sorted(members, key=_order):
-            yield _trace(root, members[root], read, first_s)
+            tag_tokens = rules.options.tag_tokens
+            yield _trace(root, members[root], read, first_s, tag_tokens)
 
 
 def _parent(row: _Row) -> str | None:
@@ -105,10 +106,12 @@ def _order(session: str) -> tuple[int, str]:
     return (int(number.group(1)) if number else 0, session)
 
 
-def _trace(root: str, members: list[str], read: _Sessions, first_s: float) -> Trace:
+def _trace(
+    root: str, members: list[str], read: _Sessions, first_s: float, tag_tokens: int
+) -> Trace:
     agents = {name: "" if name == root else str(i) for i, name in enumerate(members, start=1)}
     rows = sorted((row for name in members for row in read.rows[name]), key=lambda row: row.at_s)
-    growth = Growth()
+    growth = Growth(tag_tokens)
     calls = []
     for row in rows:
         made = CountedCall(
