@@ -113,6 +113,16 @@ def test_a_line_without_end_is_not_read_into_memory(
     assert "is one JSON document larger than 1 MiB" in refused(Source(path))
 
 
+def test_others_may_run_while_a_large_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that blocks for three seconds is lost to its master."""
+    pauses: list[float] = []
+    monkeypatch.setattr(files, "sleep", pauses.append)
+    load_traces(Source(write(tmp_path / "a.jsonl", *[{**REQUEST, "x": "x" * 1000}] * 5000)))
+    assert len(pauses) >= 5
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """The most common mistake."""
     assert "No such file" in refused(Source(tmp_path / "none.json"))
