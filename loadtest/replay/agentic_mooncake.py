@@ -11,13 +11,14 @@ not full. How long a request took is not recorded: a row is due its delay after 
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, Field
 
-from loadtest.replay.blocks import BlockCall, BlockHistory, cut_ids
+from loadtest.replay.blocks import BlockCall, BlockHistory, IdBudget
 from loadtest.replay.files import Document, Entry, Recorded
 from loadtest.replay.mooncake import BLOCK_SIZE
 from loadtest.replay.reading import Rules
@@ -70,6 +71,8 @@ class _Graph:
     block_size: int
     scope: Literal["session", "set"] = "set"
     rows: dict[str, tuple[Entry, _Row]] = field(default_factory=dict)
+    ids: dict[str, tuple[array[int], int | None]] = field(default_factory=dict)
+    budget: IdBudget = field(default_factory=IdBudget)
 
     def add(self, entry: Entry) -> None:
         row = entry.read(_Row, entry.data)
@@ -77,7 +80,11 @@ class _Graph:
             entry.refuse("request_id", f"{row.request_id} was read before", "Give each row its id")
         if len(self.rows) >= MAX_CALLS:
             entry.refuse("", f"more than {MAX_CALLS} requests", "Give a part of the file")
-        self.rows[row.request_id] = (entry, row)
+        self.ids[row.request_id] = self.budget.cut(
+            entry, "hash_ids", row.hash_ids, row.input_length, self.block_size
+        )
+        row.hash_ids.clear()  # they are packed now
+        self.rows[row.request_id] = (entry.place(), row)
 
 
 class AgenticMooncakeReader:
@@ -170,14 +177,14 @@ def _trace(
     calls = []
     start_ms = due_ms[names[0]]
     for name in names:
-        entry, row = graph.rows[name]
+        _, row = graph.rows[name]
         session = row.session_id or ""
         if session not in agents:
             agents[session] = str(len(agents)) if agents else ""
             starter = next((graph.rows[other][1].session_id or "" for other in row.waits), None)
             if agents[session]:
                 parents[agents[session]] = agents.get(starter or "", "")
-        ids, tail_id = cut_ids(entry, "hash_ids", row.hash_ids, row.input_length, graph.block_size)
+        ids, tail_id = graph.ids[name]
         made = BlockCall(
             agent=agents[session],
             at_s=(due_ms[name] - start_ms) / 1000,

@@ -91,12 +91,13 @@ class _Play:
         self.calls.sort(key=lambda item: item[0].at_s)
         history = BlockHistory()
         made = [(history.call(call), busy_s) for call, busy_s in self.calls]
+        is_global = self.session.hash_id_scope == "global"
         return Trace(
             name=self.session.id,
             calls=paced(made),
             block_size=self.session.block_size,
-            scope="set" if self.session.hash_id_scope == "global" else "session",
-            system=tuple(self._system([call for call, _ in made])),
+            scope="set" if is_global else "session",
+            system=() if is_global else tuple(self._system([call for call, _ in made])),
             parents=self.parents,
         )
 

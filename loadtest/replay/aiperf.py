@@ -111,7 +111,7 @@ class _File:
             entry.refuse("turns", "holds no turn", _FIX)
         if isinstance(read.rounds, int) and not 1 <= read.rounds <= _MAX_ROUNDS:
             entry.refuse("rounds", f"is not from 1 to {_MAX_ROUNDS}", _FIX)
-        self.conversations[name] = (entry, read)
+        self.conversations[name] = (entry.place(), read)
 
     def roots(self) -> list[str]:
         """Give the conversations that no other starts; refuses starts of what is not there."""

@@ -10,19 +10,21 @@ not full. Without `replay`, prompts are taken to grow by their lengths (see `gro
 
 from __future__ import annotations
 
+import dataclasses
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from loadtest.replay.blocks import BlockCall, BlockHistory, cut_ids
+from loadtest.replay.blocks import BlockCall, BlockHistory, IdBudget
 from loadtest.replay.families import roots
 from loadtest.replay.files import Document, Entry, Recorded
 from loadtest.replay.growth import CountedCall, Growth
 from loadtest.replay.mooncake import Request, by_session
 from loadtest.replay.reading import Rules
-from loadtest.replay.recording import MAX_CALLS, MAX_TOKENS, Call, Trace, paced
+from loadtest.replay.recording import MAX_CALLS, MAX_TOKENS, NO_BLOCKS, Call, Trace, paced
 
 SCHEMAS = ("dynamo.request.trace.v1", "dynamo.agent.trace.v1")
 
@@ -77,22 +79,18 @@ class _Record(Recorded):
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Hold one request: its record is checked, its place kept for messages."""
+    """Hold one request, its place kept for messages."""
 
     entry: Entry
-    request: _Measured
     at_s: float
     busy_s: float
-
-    @property
-    def input_tokens(self) -> int:
-        if self.request.replay is not None:
-            return self.request.replay.input_length
-        return self.request.input_tokens or 0
-
-    @property
-    def output_tokens(self) -> int:
-        return self.request.output_tokens or 1
+    input_tokens: int
+    output_tokens: int
+    tools_follow: bool
+    block_size: int = 0
+    """0 = its blocks were not recorded."""
+    ids: array[int] = field(default_factory=lambda: NO_BLOCKS)
+    tail_id: int | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +99,7 @@ class _Read:
     parents: dict[str, str | None] = field(default_factory=dict)
     nameless: list[_Call] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
+    budget: IdBudget = field(default_factory=IdBudget)
 
     def add(self, entry: Entry) -> None:
         data = unwrapped(entry.data)
@@ -113,13 +112,13 @@ class _Read:
             return
         if record.request is None:
             entry.refuse("request", "is missing", "Leave the line out")
-        call = _call(entry, record, record.request)
-        if call.request.request_id in self.ids:
-            what = f"{call.request.request_id} was read before"
+        call = _call(entry, record, record.request, self.budget)
+        if record.request.request_id in self.ids:
+            what = f"{record.request.request_id} was read before"
             entry.refuse("request.request_id", what, "Give each record once")
         if len(self.ids) >= MAX_CALLS:
             entry.refuse("", f"more than {MAX_CALLS} requests", "Give a part of the trace")
-        self.ids.add(call.request.request_id)
+        self.ids.add(record.request.request_id)
         context = record.agent_context or _Context()
         if context.own is None:
             self.nameless.append(call)
@@ -160,6 +159,12 @@ class DynamoRequestsReader:
         for root, names in families.items():
             yield _trace(root, names, read, first_s, rules.options.tag_tokens)
         yield from by_session(*_nameless(read.nameless), rules)
+        for number, call in enumerate(call for call in read.nameless if not call.block_size):
+            yield Trace(
+                name=f"request {number}",
+                calls=paced(_counted_calls([("", call)], rules.options.tag_tokens)),
+                start_s=call.at_s - first_s,
+            )
 
 
 def unwrapped(document: Document) -> dict[str, Any]:
@@ -170,13 +175,28 @@ def unwrapped(document: Document) -> dict[str, Any]:
     return document
 
 
-def _call(entry: Entry, record: _Record, request: _Measured) -> _Call:
-    if request.replay is None and request.input_tokens is None:
-        entry.refuse("request", "has neither replay nor input_tokens", "Leave the line out")
+def _call(entry: Entry, record: _Record, request: _Measured, budget: IdBudget) -> _Call:
+    replay, finish = request.replay, request.finish_reason_metadata
     busy_s = (request.total_time_ms or 0.0) / 1000
-    if request.request_received_ms is None:
-        return _Call(entry, request, max(0.0, record.event_time_unix_ms / 1000 - busy_s), busy_s)
-    return _Call(entry, request, request.request_received_ms / 1000, busy_s)
+    at_s = max(0.0, record.event_time_unix_ms / 1000 - busy_s)
+    if request.request_received_ms is not None:
+        at_s = request.request_received_ms / 1000
+    input_tokens = request.input_tokens if replay is None else replay.input_length
+    if input_tokens is None:
+        entry.refuse("request", "has neither replay nor input_tokens", "Leave the line out")
+    call = _Call(
+        entry=entry.place(),
+        at_s=at_s,
+        busy_s=busy_s,
+        input_tokens=input_tokens,
+        output_tokens=request.output_tokens or 1,
+        tools_follow=finish is not None and finish.finish_reason == "tool_calls",
+    )
+    if replay is None:
+        return call
+    place, size = "request.replay.input_sequence_hashes", replay.trace_block_size
+    ids, tail_id = budget.cut(entry, place, replay.input_sequence_hashes, input_tokens, size)
+    return dataclasses.replace(call, block_size=size, ids=ids, tail_id=tail_id)
 
 
 def _trace(root: str, names: Sequence[str], read: _Read, first_s: float, tag_tokens: int) -> Trace:
@@ -184,7 +204,7 @@ def _trace(root: str, names: Sequence[str], read: _Read, first_s: float, tag_tok
     calls = [(agents[name], call) for name in names for call in read.calls[name]]
     calls.sort(key=lambda item: item[1].at_s)
     block_size = _block_size([call for _, call in calls])
-    made = _block_calls(calls, block_size) if block_size else _counted_calls(calls, tag_tokens)
+    made = _block_calls(calls) if block_size else _counted_calls(calls, tag_tokens)
     parents = {
         agents[name]: agents.get(read.parents[name] or root, "") for name in names if name != root
     }
@@ -200,42 +220,28 @@ def _trace(root: str, names: Sequence[str], read: _Read, first_s: float, tag_tok
 
 def _block_size(calls: Sequence[_Call]) -> int:
     """Give the block size of a session, 0 when not all its calls name their blocks."""
-    replays = [call.request.replay for call in calls]
-    sizes = {replay.trace_block_size for replay in replays if replay is not None}
-    if len(sizes) > 1:
-        what = f"a session with blocks of {sorted(sizes)} tokens"
+    sizes = {call.block_size for call in calls}
+    known = sizes - {0}
+    if len(known) > 1:
+        what = f"a session with blocks of {sorted(known)} tokens"
         calls[0].entry.refuse("request.replay", what, "Give the trace of one fleet")
-    return sizes.pop() if sizes and None not in replays else 0
+    return known.pop() if known and known == sizes else 0
 
 
-def _ids(call: _Call, block_size: int) -> Any:
-    hashes = call.request.replay.input_sequence_hashes if call.request.replay else []
-    place = "request.replay.input_sequence_hashes"
-    return cut_ids(call.entry, place, hashes, call.input_tokens, block_size)
-
-
-def _tools_follow(call: _Call) -> bool:
-    finish = call.request.finish_reason_metadata
-    return finish is not None and finish.finish_reason == "tool_calls"
-
-
-def _block_calls(
-    calls: Sequence[tuple[str, _Call]], block_size: int
-) -> Iterator[tuple[Call, float]]:
+def _block_calls(calls: Sequence[tuple[str, _Call]]) -> Iterator[tuple[Call, float]]:
     history = BlockHistory()
     tools_follow: dict[str, bool] = {}
     for agent, call in calls:
-        ids, tail_id = _ids(call, block_size)
         made = BlockCall(
             agent=agent,
             at_s=call.at_s,
             input_tokens=call.input_tokens,
             output_tokens=call.output_tokens,
             after_tool=tools_follow.get(agent, False),
-            ids=ids,
-            tail_id=tail_id,
+            ids=call.ids,
+            tail_id=call.tail_id,
         )
-        tools_follow[agent] = _tools_follow(call)
+        tools_follow[agent] = call.tools_follow
         yield history.call(made), call.busy_s
 
 
@@ -252,26 +258,23 @@ def _counted_calls(
             output_tokens=call.output_tokens,
             after_tool=tools_follow.get(agent, False),
         )
-        tools_follow[agent] = _tools_follow(call)
+        tools_follow[agent] = call.tools_follow
         yield growth.call(made), call.busy_s
 
 
 def _nameless(calls: list[_Call]) -> tuple[list[Request], int]:
     """Turn requests that name no session into those of a Mooncake trace."""
-    with_blocks = [call for call in calls if call.request.replay is not None]
-    block_size = _block_size(with_blocks) if with_blocks else 0
-    requests = []
-    for call in with_blocks:
-        ids, tail_id = _ids(call, block_size)
-        requests.append(
-            Request(
-                at_s=call.at_s,
-                delay_s=None,
-                input_tokens=call.input_tokens,
-                output_tokens=call.output_tokens,
-                ids=ids,
-                tail_id=tail_id,
-                session=None,
-            )
+    with_blocks = [call for call in calls if call.block_size]
+    requests = [
+        Request(
+            at_s=call.at_s,
+            delay_s=None,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            ids=call.ids,
+            tail_id=call.tail_id,
+            session=None,
         )
-    return requests, block_size
+        for call in with_blocks
+    ]
+    return requests, _block_size(with_blocks)

@@ -49,6 +49,10 @@ class Entry:
     """None for a file that is one document."""
     data: Document
 
+    def place(self) -> Entry:
+        """Keep the place alone, for messages: what was read need not stay in memory."""
+        return Entry(self.file, self.line, {})
+
     def refuse(self, path: str, what: str, fix: str) -> NoReturn:
         """Raise ConfigError that points into this object."""
         raise refusal(self.file, self.line, path, what, fix)

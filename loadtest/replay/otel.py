@@ -120,7 +120,7 @@ def _span(entry: Entry, data: dict[str, Any], place: str) -> _Span:
     if end_s < start_s:
         entry.refuse(place, "ends before it starts", _FIX)
     return _Span(
-        entry=entry,
+        entry=entry.place(),
         id=(trace, own),
         parent=(trace, parent) if parent else None,
         operation=_operation(attributes),

@@ -61,7 +61,7 @@ class _Sessions:
             entry.refuse("", f"more than {MAX_CALLS} requests", "Give a part of the file")
         self.turns.add((row.session, row.turn))
         if row.session not in self.rows:
-            self.places[row.session] = entry
+            self.places[row.session] = entry.place()
             self.parents[row.session] = _parent(row)
         self.rows.setdefault(row.session, []).append(row)
 
