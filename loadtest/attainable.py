@@ -36,10 +36,8 @@ class _Cached:
         while self.states and self.states[-1] > kept:
             self.states.pop()
 
-    def fork(self, kept: int) -> _Cached:
-        made = _Cached(list(self.totals), list(self.states), self.computed, self.used_s)
-        made.cut(kept)
-        return made
+    def copy(self) -> _Cached:
+        return _Cached(list(self.totals), list(self.states), self.computed, self.used_s)
 
 
 class HitCount:
@@ -118,6 +116,6 @@ class HitCount:
     def _agent(self, call: Call) -> _Cached:
         known = self._agents.get(call.agent)
         if known is None:
-            known = self._agents[""].fork(call.kept) if call.forks else _Cached()
+            known = self._agents[""].copy() if call.forks else _Cached()
             self._agents[call.agent] = known
         return known

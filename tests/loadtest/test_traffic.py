@@ -273,3 +273,36 @@ def test_an_image_is_sent_as_one_when_asked_for(vocabulary: Vocabulary) -> None:
     assert all(message.images for message in first)
     assert len({image.seed for image in images}) == len(images)
     assert {image.width for image in images} == {128, 192, 144}
+
+
+def test_stripped_reasoning_leaves_the_words_of_the_answer(
+    profile: Profile, vocabulary: Vocabulary
+) -> None:
+    """The chat template takes reasoning out at a new question and leaves the rest as it was."""
+    update = {"reasoning_replay": "within_turn", "subagents": None, "compaction": None}
+    stripping = profile.model_copy(update={**update, "single_turn_share": 0.0})
+    stripped = 0
+    for number in range(20):
+        steps = list(islice(traffic(stripping, vocabulary).session(number), 60))
+        for before, after in pairwise(steps):
+            kept = after.messages[: len(before.messages)]
+            assert [m.content for m in kept] == [m.content for m in before.messages]
+            if kept != before.messages:
+                stripped += 1
+                assert after.kind == "user"
+                assert not any(len(message.reasoning) for message in after.messages)
+    assert stripped > 20
+
+
+def test_tools_and_system_prompt_divide_the_shared_prefix(
+    profile: Profile, vocabulary: Vocabulary
+) -> None:
+    """Together they are as long as the profile says, the JSON around descriptions estimated."""
+    seeds, options = Seeds(seed=1, salt="t"), HarnessOptions(tools=True)
+    source = ProfileTraffic(profile, vocabulary, Scale(tokens=1, time=1), seeds, options)
+    prefix = source.prefixes()[0]
+    assert prefix.tools is not None
+    described = [tool["function"]["description"].split() for tool in prefix.tools.tools]
+    words = sum(map(len, described))
+    assert len(prefix.system.content) == profile.shared_prefix_tokens - profile.tools_tokens
+    assert 0.95 * profile.tools_tokens < words < profile.tools_tokens
