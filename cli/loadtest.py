@@ -10,7 +10,9 @@ from cli.lazy import LazyCommand, LazyGroup
 COMMANDS = {
     "run": LazyCommand("cli.loadtest_run:run", "Send a load and judge it: go or no-go."),
     "report": LazyCommand("cli.loadtest_report:report", "Judge a saved run again."),
-    "compare": LazyCommand("cli.loadtest_compare:compare", "Say what differs between two runs."),
+    "compare": LazyCommand(
+        "cli.loadtest_compare:compare_command", "Say what differs between two runs."
+    ),
     "size": LazyCommand("cli.loadtest_size:size", "Say how many cores a load needs."),
 }
 
