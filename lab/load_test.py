@@ -25,8 +25,8 @@ from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
 from loadtest.run import generator_command
 from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.run_folder import read_run
-from loadtest.settings import LoadSettings, read_settings
+from loadtest.run_folder import read_run, require_new
+from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
 from loadtest.traffic import Seeds
 from loadtest.words import read_vocabulary
@@ -56,7 +56,7 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
         settings = _settings(target, options)
         facts = _checked(settings, target, options, around, step)
     with steps.step("traffic") as step:
-        _require_empty(options.out_dir)
+        require_new(options.out_dir)
         write_facts(facts, options.out_dir)
         interrupted = _send(settings, options, around, step)
     with steps.step("judge") as step, shielded():
@@ -137,13 +137,6 @@ def _expected(settings: LoadSettings) -> float:
     return open_loop(settings.sessions_per_minute or 0.0, settings.duration_s, pace)
 
 
-def _require_empty(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(
-            f"{folder}: is not empty, and results of two runs would mix. Give another --out."
-        )
-
-
 def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, step: Step) -> bool:
     command = generator_command(
         settings,
@@ -174,8 +167,3 @@ def _judge(
     judged = judge_run(read_run(folder), gates)
     write_files(judged.report(), folder)
     return judged
-
-
-def saved_gates(folder: Path) -> Path | None:
-    """Name the gates that a saved run was judged by."""
-    return read_settings(folder).gates_file

@@ -64,6 +64,14 @@ def read_run(path: Path) -> RunFolder:
     )
 
 
+def require_new(folder: Path) -> None:
+    """Raise ConfigError for a folder in which two runs would mix."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{folder}: is not empty, and results of two runs would mix. Give another --out."
+        )
+
+
 def part_folders(path: Path) -> tuple[Path, ...]:
     """Name the folders with requests: the run's own, or one for each worker."""
     found = [path, *sorted(path.glob(WORKER_FOLDERS))]
