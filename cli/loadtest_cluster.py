@@ -28,7 +28,7 @@ from lab.load_cluster import (
 from lab.state import read_state
 from loadtest.gates import gates_file, load_gates
 from loadtest.master_page import Page, UrlPage, load_state, start_load, stop_load
-from loadtest.run_folder import require_new
+from loadtest.saved_run import require_new
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 FOLDER = "loadtests"

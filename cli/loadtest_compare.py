@@ -11,7 +11,7 @@ from cli.output import output_option, print_json, print_line, print_table
 from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO, ConfigError
 from loadtest.comparison import Comparison, compare, different_traffic
 from loadtest.report.wording import gate_number
-from loadtest.run_folder import RunFolder, read_run
+from loadtest.saved_run import SavedRun, read_saved
 
 FOLDER = click.Path(path_type=Path)
 
@@ -31,7 +31,7 @@ def compare_command(a: Path, b: Path, output: str, *, force: bool) -> None:
     Example:
         k3fleet loadtest compare loadtests/kv-routing loadtests/round-robin
     """
-    run_a, run_b = read_run(a), read_run(b)
+    run_a, run_b = read_saved(a), read_saved(b)
     _require_same_traffic(run_a, run_b, force=force)
     found = compare(run_a, run_b)
     if output == "json":
@@ -41,7 +41,7 @@ def compare_command(a: Path, b: Path, output: str, *, force: bool) -> None:
     click.get_current_context().exit(_exit_code(found))
 
 
-def _require_same_traffic(a: RunFolder, b: RunFolder, *, force: bool) -> None:
+def _require_same_traffic(a: SavedRun, b: SavedRun, *, force: bool) -> None:
     differences = different_traffic(a.settings, b.settings)
     if differences and not force:
         raise ConfigError(

@@ -13,7 +13,7 @@ from fleet.errors import ConfigError
 from loadtest.gates import DEFAULT_GATES_FILE, gates_file, load_gates
 from loadtest.judging import REPORT_KIND, judge_run
 from loadtest.report.write import REPORT_FILE, write_files
-from loadtest.run_folder import read_run
+from loadtest.saved_run import read_saved
 
 
 @click.command()
@@ -40,7 +40,7 @@ def report(run_folder: Path, gates: str | None, out_dir: Path | None, output: st
     Example:
         k3fleet loadtest report .k3fleet/demo/loadtests/20261130-120000 --gates launch
     """
-    run = read_run(run_folder)
+    run = read_saved(run_folder)
     chosen = gates_file(gates) if gates else run.settings.gates_file or DEFAULT_GATES_FILE
     judged = judge_run(run, load_gates(chosen))
     folder = out_dir or run_folder

@@ -31,7 +31,7 @@ from loadtest.gates import Gate
 from loadtest.judging import JudgedRun, judge_run
 from loadtest.report.write import write_files
 from loadtest.run_facts import RunFacts, write_facts
-from loadtest.run_folder import read_run
+from loadtest.saved_run import read_saved
 from loadtest.settings import LoadSettings
 
 PAGE_TIMEOUT_S = 60.0
@@ -89,7 +89,7 @@ def judge_collected(
         real=("The fleet", f"k3fleet {importlib.metadata.version('k3fleet')}"),
     )
     write_facts(_with_workers(facts, fleet, region, client), folder)
-    judged = judge_run(read_run(folder), gates)
+    judged = judge_run(read_saved(folder), gates)
     write_files(judged.report(), folder)
     return judged
 

@@ -25,7 +25,7 @@ from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
 from loadtest.run import generator_command
 from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.run_folder import read_run, require_new
+from loadtest.saved_run import read_saved, require_new
 from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
 from loadtest.traffic import Seeds
@@ -162,8 +162,8 @@ def _judge(
     if interrupted:
         note = "Interrupted: the load was ended before its time."
         facts = facts.model_copy(update={"notes": (*facts.notes, note)})
-    facts = target.look(facts, read_run(folder).records)
+    facts = target.look(facts, read_saved(folder).records)
     write_facts(facts, folder)
-    judged = judge_run(read_run(folder), gates)
+    judged = judge_run(read_saved(folder), gates)
     write_files(judged.report(), folder)
     return judged

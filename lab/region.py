@@ -26,7 +26,7 @@ from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
 from lab.control_plane import ControlPlane
 from lab.events import EVENTS_FILE, often_ended, read_events
-from lab.network import RegionNetwork
+from lab.network import RegionNetwork, loopback_address
 from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
 from lab.packing_check import NodeView
 from lab.pods import PodView
@@ -35,6 +35,7 @@ from lab.processes import log_tail
 from lab.reach import RegionReach
 
 CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
+NAME_LABEL = "app.kubernetes.io/name"
 NODES_TIMEOUT_S = 60.0
 FRONTEND_PORT = 8000
 SYSTEM_PORT = 9090
@@ -157,6 +158,15 @@ class LabRegion:
         """Map the router's worker ids to replicas, for leaders that are registered and ready."""
         with self._api():
             return self.reach.registered()
+
+    def metrics_pages(self) -> tuple[str, ...]:
+        """Name the pages where the frontends that are ready tell their counters."""
+        found = (
+            loopback_address(pod.address)
+            for pod in self.pods()
+            if pod.labels.get(NAME_LABEL) == "frontend" and pod.ready and pod.address
+        )
+        return tuple(sorted(f"http://{address}:{FRONTEND_PORT}/metrics" for address in found))
 
     def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
         """Ask each replica but some for a chat; name those that answer."""

@@ -6,24 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from loadtest.buckets import CONTEXT, TURN, Buckets
 from loadtest.quantiles import Spread, nearest_rank, spread_ms
 from loadtest.records import Record
 
 SLICE_S = 5.0
-
-# Upper edges in tokens as sent, doubling: prefill time grows with the uncached part of them.
-_CONTEXT_EDGES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
-_TURN_EDGES = (1, 5, 10, 25)
-TURN_BUCKETS = ("1", "2-5", "6-10", "11-25", "26+")
-
-
-def _names(edges: Sequence[str], lowest: str) -> tuple[str, ...]:
-    lows = [lowest, *(edge.removesuffix("k") for edge in edges[:-1])]
-    between = (f"{low}-{high}" for low, high in zip(lows, edges, strict=True))
-    return (*between, f"{edges[-1]}+")
-
-
-CONTEXT_BUCKETS = _names([f"{edge // 1000}k" for edge in _CONTEXT_EDGES], "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +109,12 @@ def hit_of(good: Sequence[Record]) -> Hit:
 
 def by_context(good: Iterable[Record]) -> tuple[Bucket, ...]:
     """Group TTFT by prompt tokens."""
-    return _buckets(
-        good, _CONTEXT_EDGES, CONTEXT_BUCKETS, lambda record: record.predicted_prompt_tokens
-    )
+    return _buckets(good, CONTEXT, lambda record: record.predicted_prompt_tokens)
 
 
 def by_turn(good: Iterable[Record]) -> tuple[Bucket, ...]:
     """Group TTFT by the number of the call in its session."""
-    return _buckets(good, _TURN_EDGES, TURN_BUCKETS, lambda record: record.turn)
+    return _buckets(good, TURN, lambda record: record.turn)
 
 
 def region_summaries(records: Iterable[Record], known: Sequence[str]) -> tuple[RegionSummary, ...]:
@@ -203,18 +188,15 @@ def _rounded(value_ms: float | None) -> float | None:
 
 
 def _buckets(
-    good: Iterable[Record],
-    edges: Sequence[int],
-    names: Sequence[str],
-    size: Callable[[Record], int],
+    good: Iterable[Record], buckets: Buckets, size: Callable[[Record], int]
 ) -> tuple[Bucket, ...]:
     groups: defaultdict[int, list[float]] = defaultdict(list)
     for record in good:
         if record.ttft_s is not None:
-            groups[sum(size(record) > edge for edge in edges)].append(record.ttft_s * 1000)
+            groups[buckets.index(size(record))].append(record.ttft_s * 1000)
     return tuple(
         Bucket(
-            bucket=names[index],
+            bucket=buckets.names[index],
             n=len(values),
             p50=_rounded(nearest_rank(values, 0.50)),
             p95=_rounded(nearest_rank(values, 0.95)),

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from fleet.errors import ConfigError, LoadError
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, read_generator
-from loadtest.run_folder import part_folders
+from loadtest.run_folder import WORKER_FOLDERS
 from loadtest.settings import SETTINGS_FILE
 
 # Run in a pod: folder of the results, settings file. Pods have Python, and perhaps no tar.
@@ -59,7 +59,7 @@ def drop_earlier_tests(folder: Path) -> tuple[str, ...]:
     """Remove parts of an earlier test that had more workers; name them."""
     began = {
         part: datetime.fromisoformat(read_generator(part / GENERATOR_FILE).started_at)
-        for part in part_folders(folder)
+        for part in (folder, *folder.glob(WORKER_FOLDERS))
         if (part / GENERATOR_FILE).exists()
     }
     if not began:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from loadtest.comparison_metrics import METRICS, Figures, Metric
 from loadtest.records import Record
-from loadtest.run_folder import RunFolder
+from loadtest.saved_run import SavedRun
 from loadtest.settings import LoadSettings
 
 Word = Literal["better", "worse", "within noise", "too few to say", "not measured"]
@@ -77,7 +77,7 @@ def different_traffic(a: LoadSettings, b: LoadSettings) -> tuple[str, ...]:
     )
 
 
-def compare(a: RunFolder, b: RunFolder, *, seed: int = 1) -> Comparison:
+def compare(a: SavedRun, b: SavedRun, *, seed: int = 1) -> Comparison:
     """Compare all figures of two runs; the same seed gives the same bands."""
     rng = np.random.default_rng(seed)
     twins_a, twins_b = _twins(a.records, b.records)

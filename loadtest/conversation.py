@@ -48,10 +48,12 @@ class Conversation:
         body = run.chat.body(step.messages, step.output_tokens)
         attainable = run.oracle.send(self._region, prompt)
         run.recorder.calls_started += 1
-        start_s = run.recorder.now_s()
+        start_s, stage = run.recorder.now_s(), run.recorder.stage
         reply = run.chat.fetch(self._connection, body, headers)
         usage = reply.usage or {}
         cached = _count((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
+        gap_p50_ms, gap_max_ms = _gaps(reply)
+        chosen = reply.prefill_worker or reply.worker
         record = Record(
             region=self._region,
             session=step.session,
@@ -62,20 +64,26 @@ class Conversation:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             output_tokens=_count(usage.get("completion_tokens")),
             cached_tokens=cached,
-            attainable_tokens=self._explained(attainable, cached, prompt),
+            attainable_tokens=self._explained(attainable.region, cached, prompt),
+            attainable_global_tokens=attainable.everywhere,
+            selected_tokens=None if chosen is None else attainable.selected(chosen),
+            best_tokens=None if chosen is None else attainable.best,
             predicted_prompt_tokens=prompt.token_count,
             ttft_s=None if reply.first_s is None else round(reply.first_s - reply.sent_s, 6),
             e2e_s=round(reply.ended_s - reply.sent_s, 6),
             chunks=reply.chunks,
-            **_gaps(reply),
+            gap_p50_ms=gap_p50_ms,
+            gap_max_ms=gap_max_ms,
             worker=reply.worker,
             status=reply.status,
             error=reply.error,
             error_detail=reply.error_detail,
             prefill_worker=reply.prefill_worker,
+            parent=step.parent,
+            stage=stage,
         )
         if reply.error is None:
-            run.oracle.complete(self._region, prompt)
+            run.oracle.complete(self._region, prompt, chosen)
         run.recorder.add(record, reply.gaps_s)
         for listener in run.listeners:
             listener(record, reply.received_bytes)
@@ -96,10 +104,10 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _gaps(reply: Reply) -> dict[str, float | None]:
+def _gaps(reply: Reply) -> tuple[float | None, float | None]:
+    """Give the median and the longest gap in milliseconds."""
     gaps_ms = [gap_s * 1000 for gap_s in reply.gaps_s]
     median = nearest_rank(gaps_ms, 0.5)
-    return {
-        "gap_p50_ms": None if median is None else round(median, 3),
-        "gap_max_ms": round(max(gaps_ms), 3) if gaps_ms else None,
-    }
+    if median is None:
+        return None, None
+    return round(median, 3), round(max(gaps_ms), 3)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from loadtest.gates import Gate, GateResult, Judgement, about, judge, verdict_of
-from loadtest.run_folder import RunFolder
+from loadtest.saved_run import SavedRun
 from loadtest.summary import Summary, summarise, summary_json
 
 REPORT_KIND = "loadtest"
@@ -19,7 +19,7 @@ REPORT_SCHEMA = 1
 class JudgedRun:
     """Hold a run, its figures and what gates say of them."""
 
-    run: RunFolder
+    run: SavedRun
     summary: Summary
     judgement: Judgement
 
@@ -56,28 +56,31 @@ class JudgedRun:
         }
 
 
-def judge_run(run: RunFolder, gates: Sequence[Gate]) -> JudgedRun:
+def judge_run(run: SavedRun, gates: Sequence[Gate]) -> JudgedRun:
     """Compute the figures of a run and hold them against gates."""
     summary = summarise(run.records, run.generator, run.facts.context(run.settings.block_size))
     judgement = judge(summary, about(gates, run.settings))
-    if run.lost:
+    if run.files.lost_workers:
         results = (_lost_gate(run), *judgement.gates)
         judgement = replace(judgement, verdict=verdict_of(results), gates=results)
     return JudgedRun(run=run, summary=summary, judgement=judgement)
 
 
-def _lost_gate(run: RunFolder) -> GateResult:
+def _lost_gate(run: SavedRun) -> GateResult:
     return GateResult(
         id="workers-ended",
         title="Workers of the generator that were lost",
         kind="validity",
         op="<=",
         limit=0.0,
-        value=float(len(run.lost)),
+        value=float(len(run.files.lost_workers)),
         status="fail",
         why="What a lost worker waited for, and how late it was, nobody knows.",
     )
 
 
-def _lost_notes(run: RunFolder) -> list[str]:
-    return [f"{name} was lost: its requests are counted, its health is not." for name in run.lost]
+def _lost_notes(run: SavedRun) -> list[str]:
+    return [
+        f"{name} was lost: its requests are counted, its health is not."
+        for name in run.files.lost_workers
+    ]

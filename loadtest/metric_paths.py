@@ -12,11 +12,11 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from loadtest.breakdown import CONTEXT_BUCKETS, TURN_BUCKETS
+from loadtest.buckets import CONTEXT, TURN
 from loadtest.summary import Summary
 
 ANY_NAME = "<name>"
-_BUCKETS = {"context": CONTEXT_BUCKETS, "turn": TURN_BUCKETS}  # by the end of a field's name
+_BUCKETS = {"context": CONTEXT.names, "turn": TURN.names}  # by the end of a field's name
 _ROW_KEYS = ("bucket", "name")
 _SHOWN_CHARS = 80
 

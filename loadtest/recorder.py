@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
@@ -13,39 +12,18 @@ from typing import BinaryIO
 import psutil
 
 from fleet.errors import LoadError
+from loadtest.live_figures import LiveFigures
 from loadtest.quantiles import nearest_rank
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
 from loadtest.settings import LoadSettings
 
 Clock = Callable[[], float]
 
-# Upper edges of the chunk-gap histogram: 10 % steps from 0.5 ms to about 60 s, so that a percentile
-# read from it is at most 10 % high.
-GAP_EDGES_MS = [round(0.5 * 1.1**step, 3) for step in range(124)]
-
 _LAG_SAMPLES = 200_000
 
-
-class GapHistogram:
-    """Count chunk gaps in log-spaced buckets: a run has more gaps than are worth keeping."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(GAP_EDGES_MS) + 1)
-
-    def add(self, gaps_s: Iterable[float]) -> None:
-        """Count the gaps of one request."""
-        for gap_s in gaps_s:
-            self._counts[bisect.bisect_left(GAP_EDGES_MS, gap_s * 1000)] += 1
-
-    def columns(self) -> dict[str, list[float]]:
-        """Give the used part: upper edges, counts; what is above all edges is in the last."""
-        counts = self._counts[:-1]
-        counts[-1] += self._counts[-1]
-        used = [index for index, count in enumerate(counts) if count]
-        if not used:
-            return {"le_ms": [], "count": []}
-        window = slice(used[0], used[-1] + 1)
-        return {"le_ms": GAP_EDGES_MS[window], "count": [float(n) for n in counts[window]]}
+# Room for generator.json, taken at the start, so that a run that fills the disk can be judged.
+_RESERVE_FILE = ".generator.reserve"
+_RESERVE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,45 +51,83 @@ class Recorder:
     settings: LoadSettings
     clock: Clock
     started_at: datetime
+    """When this was made; moves on with `restart`."""
     sessions_started: int = 0
     sessions_finished: int = 0
     most_users: int = 0
     calls_started: int = 0
     calls_ended: int = 0
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began."""
+    on_full: Callable[[LoadError], None] | None = None
+    """Told once that the disk is full: whoever runs the test ends it."""
+    unwritten: int = 0
+    """Records for which there was no room."""
+    figures: LiveFigures = field(init=False)
     _start_s: float = field(init=False)
     _lags_s: list[float] = field(init=False, default_factory=list)
-    _gaps: GapHistogram = field(init=False, default_factory=GapHistogram)
     _cpu: _Cpu = field(init=False)
     _file: BinaryIO = field(init=False)
+    _size: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        self.figures = LiveFigures(self.settings.results)
+        self._start_s = self.clock()
         self.restart()
-        path = self.settings.out_dir / REQUESTS_FILE
+        path = self._path(REQUESTS_FILE)
         try:
             self.settings.out_dir.mkdir(parents=True, exist_ok=True)
-            (self.settings.out_dir / GENERATOR_FILE).unlink(missing_ok=True)
+            self._path(GENERATOR_FILE).unlink(missing_ok=True)
+            self._path(_RESERVE_FILE).write_bytes(bytes(_RESERVE_BYTES))
             self._file = path.open("wb", buffering=0)
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Give a folder with space.") from error
 
     def restart(self) -> None:
         """Let the run begin now: what came before was preparation."""
-        self._start_s = self.clock()
+        now_s = self.clock()
+        self.started_at += timedelta(seconds=now_s - self._start_s)
+        self._start_s = now_s
         self._cpu = _Cpu.now()
+        self.stages.clear()
+
+    @property
+    def stage(self) -> str:
+        """Name the stage of now, which whoever sends stamps on records; "" = none."""
+        return self.stages[-1][0] if self.stages else ""
+
+    @stage.setter
+    def stage(self, name: str) -> None:
+        if name != self.stage:
+            self.stages.append((name, round(self.now_s(), 3)))
 
     def now_s(self) -> float:
         """Tell the seconds since the start of the run."""
         return self.clock() - self._start_s
 
     def add(self, record: Record, gaps_s: Sequence[float]) -> None:
-        """Write one record. Raises LoadError when the disk is full."""
+        """Write one record, whole or not at all.
+
+        When the disk is full the run is over: `on_full` is told once, and what comes later is
+        counted. Without `on_full` that is a LoadError.
+        """
         self.calls_ended += 1
-        self._gaps.add(gaps_s)
+        self.figures.add(record, gaps_s)
+        if self.unwritten:
+            self.unwritten += 1
+            return
+        line = record.line()
         try:
-            self._file.write(record.line())
+            _write_all(self._file, line)
+            self._size += len(line)
         except OSError as error:
-            path = self.settings.out_dir / REQUESTS_FILE
-            raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
+            self.unwritten = 1
+            self._file.truncate(self._size)  # half a line is no record
+            path = self._path(REQUESTS_FILE)
+            full = LoadError(f"{path}: {error.strerror}. Free some space and run again.")
+            if self.on_full is None:
+                raise full from error
+            self.on_full(full)
 
     def lag(self, late_s: float) -> None:
         """Note how late something happened that had a due time."""
@@ -121,12 +137,16 @@ class Recorder:
     def finish(self) -> Path:
         """Write generator.json and close the request log; safe to call twice."""
         self._file.close()
-        path = self.settings.out_dir / GENERATOR_FILE
+        path = self._path(GENERATOR_FILE)
         try:
+            self._path(_RESERVE_FILE).unlink(missing_ok=True)  # its room is for what follows
             path.write_text(self._generator().text(), encoding="utf-8")
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
         return path
+
+    def _path(self, name: str) -> Path:
+        return self.settings.out_dir / name
 
     def _generator(self) -> Generator:
         duration_s = max(self.now_s(), 1e-9)
@@ -145,10 +165,18 @@ class Recorder:
             machine_cpu_share=round(min(1.0, (after.busy_s - before.busy_s) / total_s), 4),
             lag_p50_ms=round(nearest_rank(lags_ms, 0.50) or 0.0, 3),
             lag_p99_ms=round(nearest_rank(lags_ms, 0.99) or 0.0, 3),
-            gap_histogram=self._gaps.columns(),
+            gap_histogram=self.figures.histogram("chunk_gap").columns(),
             seed=settings.seed,
             token_scale=settings.token_scale,
             time_scale=settings.time_scale,
             dataset=settings.traffic,
+            stages=self.stages,
+            unwritten=self.unwritten,
             versions={name: version(name) for name in ("locust", "gevent", "geventhttpclient")},
         )
+
+
+def _write_all(file: BinaryIO, line: bytes) -> None:
+    """Write a line; a disk that is nearly full takes a part of it."""
+    while line:
+        line = line[file.write(line) :]

@@ -7,7 +7,7 @@ another machine, without Locust.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,24 @@ class Record:
     error_detail: str = ""
     prefill_worker: str | None = None
     """Who computed the prompt, when that is another one."""
+    ttfo_s: float | None = None
+    """Until the first output that is no reasoning."""
+    finish: str | None = None
+    """Why the server ended the answer."""
+    cancelled: bool = False
+    """The client hung up on purpose."""
+    retries: int = 0
+    """How often it was sent again, because a kept connection had gone stale."""
+    parent: str | None = None
+    """The session that this one is a sub-agent of."""
+    stage: str = ""
+    """The stage of the run it was sent in, "" in a run without stages."""
+    attainable_global_tokens: int | None = None
+    """As `attainable_tokens`, if all regions shared one cache."""
+    selected_tokens: int | None = None
+    """What the replica that computed the prompt could have served from its own cache."""
+    best_tokens: int | None = None
+    """The most that any replica of the region could have."""
 
     def line(self) -> bytes:
         """Give the record as one line of requests.jsonl."""
@@ -78,6 +96,10 @@ class Generator:
     time_scale: float
     dataset: str
     versions: dict[str, str]
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began; none in a run without stages."""
+    unwritten: int = 0
+    """Records for which there was no room on the disk."""
 
     def text(self) -> str:
         """Give generator.json."""
@@ -109,7 +131,7 @@ def read_generator(path: Path) -> Generator:
     """Read generator.json; raises LoadError when the generator did not get to write it."""
     try:
         document: Any = orjson.loads(path.read_bytes())
-        known = {field.name for field in fields(Generator)}
+        known = {entry.name for entry in fields(Generator)}
         return Generator(**{key: value for key, value in document.items() if key in known})
     except OSError as error:
         raise LoadError(

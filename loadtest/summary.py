@@ -3,7 +3,7 @@
 Definitions. Hit rates are token-weighted over successful requests whose server reported cached
 tokens; a request without a report is counted as unreported, never as zero. TTFT, E2E and TPOT are
 of successful requests; TPOT = (E2E - TTFT) ÷ (output tokens - 1). A gap is between two network
-reads that carried tokens. Percentiles are nearest rank; those of gaps are at most 10 % high.
+reads that carried tokens. Percentiles are nearest rank; those of gaps are at most 1 % high.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from loadtest.breakdown import (
     replica_summaries,
     timeline,
 )
+from loadtest.histogram import coarse_columns
 from loadtest.quantiles import Spread, histogram_rank, spread_ms
 from loadtest.records import Generator, Record
 
+GAP_PLOT_STEP = 1.1  # a bar of the report is at least so wide; percentiles use all buckets
 LAG_LIMIT_MS = 100.0
 CPU_LIMIT_SHARE = 0.8
 MACHINE_LIMIT_SHARE = 0.95
@@ -175,7 +177,9 @@ def _tpots_s(records: Iterable[Record]) -> Iterable[float]:
 def _gaps(generator: Generator) -> GapSummary:
     columns = generator.gap_histogram
     return GapSummary(
-        p50=histogram_rank(columns, 0.50), p99=histogram_rank(columns, 0.99), histogram=columns
+        p50=histogram_rank(columns, 0.50),
+        p99=histogram_rank(columns, 0.99),
+        histogram=coarse_columns(columns, GAP_PLOT_STEP),
     )
 
 

@@ -44,6 +44,7 @@ from loadtest.distributed import (  # noqa: E402
     share_cache_figures,
 )
 from loadtest.load_run import make_run  # noqa: E402
+from loadtest.server_watch import ServerWatch, watch_servers  # noqa: E402
 from loadtest.settings import LoadSettings, read_settings  # noqa: E402
 
 __all__ = ["ArrivalUser", "CodingAgentUser"]
@@ -52,6 +53,7 @@ SETTINGS_VARIABLE = "K3FLEET_LOADTEST_SETTINGS"
 
 cache_tab = CacheTab()
 watchers: list[Any] = []
+server_watches: list[ServerWatch] = []
 
 
 def add_options(parser: LocustArgumentParser) -> None:
@@ -106,6 +108,8 @@ def start(environment: Environment, **_: Any) -> None:
     """Calibrate, warm and open the log; without a target the test ends with our exit code."""
     cache_tab.clear()
     if is_master(environment):
+        settings = read_named_settings(environment)
+        server_watches.append(watch_servers(settings.results, settings.out_dir))
         return
     try:
         settings = own_part(read_named_settings(environment), environment, datetime.now(UTC))
@@ -116,8 +120,12 @@ def start(environment: Environment, **_: Any) -> None:
             refuse(error)
         print(error, file=sys.stderr)  # noqa: T201 - the user at the page sees it in the log tab
         return
+    if not is_worker(environment):
+        server_watches.append(watch_servers(settings.results, settings.out_dir))
+        run.recorder.restart()
     gc.collect()
     gc.freeze()  # recordings live as long as the test: the collector need not walk them again
+    run.recorder.on_full = lambda error: give_up(environment, error)
     run.listeners.append(cache_tab.add)
     run.listeners.append(lambda record, size: report_to_locust(environment, record, size))
     watchers.append(watch_lag(run))
@@ -142,6 +150,8 @@ def finish(environment: Environment, **_: Any) -> None:
         watchers.pop().kill()
     if run is not None:
         run.recorder.finish()
+    while server_watches:
+        server_watches.pop().finish()
     quit_after = option(environment, "autoquit")
     if environment.web_ui is not None and quit_after is not None and quit_after >= 0:
         gevent.spawn_later(quit_after, leave, environment)
@@ -158,6 +168,14 @@ def time_is_over(environment: Environment) -> None:
     if runner is not None:
         # A greenlet of its own: stopping kills the watchers, and this is one of them.
         gevent.spawn(runner.stop if environment.web_ui is not None else runner.quit)
+
+
+def give_up(environment: Environment, error: FleetError) -> None:
+    """End a run that cannot go on, with the error's exit code; what was written stays."""
+    print(f"error: {error}", file=sys.stderr)  # noqa: T201 - stderr is where errors go
+    environment.process_exit_code = error.exit_code
+    if environment.runner is not None:
+        gevent.spawn(environment.runner.quit)
 
 
 def leave(environment: Environment) -> None:

@@ -15,7 +15,7 @@ from run_folders import make_settings, write_part
 
 from fleet.errors import ConfigError, LoadError
 from loadtest.collected import drop_earlier_tests, in_pod_command, unpack
-from loadtest.run_folder import read_run
+from loadtest.saved_run import read_saved
 from loadtest.settings import write_settings
 
 Make = Callable[..., Any]
@@ -41,7 +41,7 @@ def test_what_two_pods_wrote_becomes_one_run(
         write_part(results / f"worker-{index}", [make_record(turn=index + 1)], make_generator())
         unpack(printed_in_pod(results, link), home, where=f"pod-{index}")
     assert drop_earlier_tests(home) == ()
-    run = read_run(home)
+    run = read_saved(home)
     assert sorted(record.turn for record in run.records) == [1, 2]
     assert run.settings.users == 2
 
@@ -78,7 +78,7 @@ def test_parts_of_an_earlier_test_are_left_out(
         write_part(tmp_path / f"worker-{index}", [make_record()], began)
     assert drop_earlier_tests(tmp_path) == ("worker-2",)
     write_settings(make_settings(tmp_path))
-    assert len(read_run(tmp_path).records) == 2
+    assert len(read_saved(tmp_path).records) == 2
 
 
 def test_a_load_that_still_runs_cannot_be_judged(tmp_path: Path, make_record: Make) -> None:

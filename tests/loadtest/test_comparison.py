@@ -16,18 +16,18 @@ from loadtest.comparison import compare, different_traffic, step_of
 from loadtest.comparison_metrics import Percentile, Quotient
 from loadtest.quantiles import nearest_rank
 from loadtest.records import Record
-from loadtest.run_folder import RunFolder, read_run
+from loadtest.saved_run import SavedRun, read_saved
 
 Make = Callable[..., Any]
-Runs = Callable[..., RunFolder]
+Runs = Callable[..., SavedRun]
 
 
 @pytest.fixture
 def run(tmp_path: Path, make_generator: Make) -> Runs:
     """Make a run of given records."""
 
-    def make(name: str, records: list[Record], **settings: Any) -> RunFolder:
-        return read_run(make_run(tmp_path / name, records, make_generator(), **settings))
+    def make(name: str, records: list[Record], **settings: Any) -> SavedRun:
+        return read_saved(make_run(tmp_path / name, records, make_generator(), **settings))
 
     return make
 
@@ -42,7 +42,7 @@ def noisy(records: list[Record], seed: int, *, slower: float = 0.0) -> list[Reco
     ]
 
 
-def words(a: RunFolder, b: RunFolder) -> dict[str, str]:
+def words(a: SavedRun, b: SavedRun) -> dict[str, str]:
     return {found.metric: found.word for found in compare(a, b).differences}
 
 

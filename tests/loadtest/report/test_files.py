@@ -16,7 +16,7 @@ from loadtest.gates import NAMED_GATES, Gate, load_gates
 from loadtest.judging import judge_run
 from loadtest.report.write import write_files
 from loadtest.run_facts import RunFacts
-from loadtest.run_folder import read_run
+from loadtest.saved_run import read_saved
 
 Make = Callable[..., Any]
 
@@ -28,7 +28,7 @@ def written(tmp_path: Path, make_record: Make, make_generator: Make) -> Make:
     def write(*gates: Gate, count: int = 20, facts: RunFacts | None = None, **fields: Any) -> Path:
         make_run(tmp_path, sessions_of(make_record(**fields), count), make_generator(), facts)
         chosen = gates or load_gates(NAMED_GATES["endpoint"])
-        write_files(judge_run(read_run(tmp_path), chosen).report(), tmp_path)
+        write_files(judge_run(read_saved(tmp_path), chosen).report(), tmp_path)
         return tmp_path
 
     return write
