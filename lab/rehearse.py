@@ -20,6 +20,7 @@ from lab.interrupts import interruptible, shielded
 from lab.lab import Lab
 from lab.load_settings import check_traffic, load_settings
 from lab.meter import MemoryMeter
+from lab.mocked import mocked
 from lab.rehearsal import Rehearsal, RehearsalOptions, Surroundings
 from lab.report import write_report
 from lab.report_data import Findings, build_report
@@ -27,9 +28,11 @@ from lab.state import LabState
 from lab.steps import Steps
 from lab.traffic import run_traffic
 from lab.work_folder import claim
-from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, judge, load_gates
+from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, about, judge, load_gates
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, read_generator, read_records
-from loadtest.summary import RunContext, Summary, summarise
+from loadtest.run_facts import Machine, RunFacts, write_facts
+from loadtest.settings import SETTINGS_FILE, read_settings
+from loadtest.summary import Summary, summarise
 from verify.smoke import reports_cached
 
 AFTER_PACKING = ("engines", "traffic", "judge")
@@ -167,16 +170,21 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
     records = tuple(read_records(run.folder / REQUESTS_FILE))
     seen = {id_ for record in records for id_ in (record.worker, record.prefill_worker)}
     busy = {name for id_, name in workers.items() if id_ in seen}
-    context = RunContext(
-        block_size=lab.settings.fleet.release.block_size,
+    facts = RunFacts(
+        name=run.fleet.spec.name,
+        command=run.around.command,
         replicas={region.name: _replica_names(region) for region in run.plan.regions},
         worker_names=workers,
         registered=frozenset(registered.values()),
         roles={name: role for region in lab.regions for name, role in region.roles.items()},
         answered=_ask_idle(lab, busy),
+        mocked=mocked(run.fleet.release),
+        machine=Machine.here(),
     )
+    write_facts(facts, run.folder)  # so that the run can be judged again without the lab
+    context = facts.context(lab.settings.fleet.release.block_size)
     summary = summarise(records, generator, context)
-    return summary, judge(summary, run.gates)
+    return summary, judge(summary, about(run.gates, read_settings(run.folder / SETTINGS_FILE)))
 
 
 def _ask_idle(lab: Lab, busy: set[str]) -> frozenset[str]:
