@@ -26,7 +26,7 @@ from lab.load_cluster import (
     region_settings,
 )
 from lab.state import read_state
-from loadtest.gates import gates_file, load_gates
+from loadtest.gates import gates_file, load_gate_set
 from loadtest.master_page import Page, UrlPage, load_state, start_load, stop_load
 from loadtest.saved_run import require_new
 
@@ -200,7 +200,7 @@ def collect(fleet_file: Path, gates: str, out_dir: Path | None, output: str, **g
     Example:
         k3fleet loadtest collect fleets/launch.yaml --region us-east --gates launch
     """
-    chosen = load_gates(gates_file(gates))
+    chosen = load_gate_set(gates_file(gates))
     region = _Region(fleet_file, given)
     started = f"{region.around.now():%Y%m%d-%H%M%S-%f}"
     folder = (out_dir or region.around.work_dir / FOLDER / started).absolute()

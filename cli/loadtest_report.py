@@ -10,7 +10,7 @@ import click
 from cli.loadtest_output import show_judged
 from cli.output import output_option
 from fleet.errors import ConfigError
-from loadtest.gates import DEFAULT_GATES_FILE, gates_file, load_gates
+from loadtest.gates import DEFAULT_GATES_FILE, gates_file, load_gate_set
 from loadtest.judging import REPORT_KIND, judge_run
 from loadtest.report.write import REPORT_FILE, write_files
 from loadtest.saved_run import read_saved
@@ -42,7 +42,7 @@ def report(run_folder: Path, gates: str | None, out_dir: Path | None, output: st
     """
     run = read_saved(run_folder)
     chosen = gates_file(gates) if gates else run.settings.gates_file or DEFAULT_GATES_FILE
-    judged = judge_run(run, load_gates(chosen))
+    judged = judge_run(run, load_gate_set(chosen))
     folder = out_dir or run_folder
     _require_ours(folder)
     write_files(judged.report(), folder)

@@ -25,9 +25,10 @@ from infra.load_generator import (
     WORKER,
 )
 from infra.pod_shell import PodShell
+from lab.load_target import serving_gpus
 from lab.reach import RegionReach
 from loadtest import collected, master_page
-from loadtest.gates import Gate
+from loadtest.gates import GateSet
 from loadtest.judging import JudgedRun, judge_run
 from loadtest.report.write import write_files
 from loadtest.run_facts import RunFacts, write_facts
@@ -75,7 +76,7 @@ def fetch_results(fleet: Fleet, region: str, shell: PodShell, folder: Path) -> N
 
 
 def judge_collected(
-    fleet: Fleet, region: RegionPlan, client: Client, folder: Path, gates: tuple[Gate, ...]
+    fleet: Fleet, region: RegionPlan, client: Client, folder: Path, gates: GateSet
 ) -> JudgedRun:
     """Judge a folder of collected files, with who is registered now."""
     earlier = collected.drop_earlier_tests(folder)
@@ -85,6 +86,7 @@ def judge_collected(
         processes=fleet.spec.loadtest.workers if fleet.spec.loadtest else 1,
         replicas={region.name: tuple(name for rack in region.racks for name in rack.replica_names)},
         roles=dict(region.roles),
+        gpus=serving_gpus(fleet, [region]),
         notes=notes,
         real=("The fleet", f"k3fleet {importlib.metadata.version('k3fleet')}"),
     )

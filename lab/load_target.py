@@ -13,7 +13,7 @@ from lightkube import Client, KubeConfig
 
 from fleet.errors import ConfigError, LabError
 from fleet.load import Fleet
-from fleet.plan import make_plan
+from fleet.plan import RegionPlan, make_plan
 from lab.mocked import mocked
 from lab.reach import RegionReach
 from lab.state import LabState, running_state
@@ -77,6 +77,7 @@ def lab_target(fleet: Fleet, work_dir: Path) -> LoadTarget:
         },
         roles={name: role for region in plan.regions for name, role in region.roles.items()},
         worker_names=_registered(reached),
+        gpus=serving_gpus(fleet, plan.regions),
         real=_versions(REAL),
         mocked=mocked(fleet.release),
     )
@@ -88,6 +89,12 @@ def lab_target(fleet: Fleet, work_dir: Path) -> LoadTarget:
         gates="rehearsal",
         look=lambda facts, records: _look_again(facts, records, reached, base.model),
     )
+
+
+def serving_gpus(fleet: Fleet, regions: Sequence[RegionPlan]) -> dict[str, int]:
+    """Count the GPUs that serve in each region, those of prefill too."""
+    per_replica = fleet.release.nodes * fleet.hardware.gpus_per_node
+    return {region.name: region.replicas * per_replica for region in regions if region.replicas}
 
 
 def _kept_lab(fleet: Fleet, work_dir: Path) -> LabState:

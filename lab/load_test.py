@@ -19,7 +19,7 @@ from lab.ports import require_free_port
 from lab.rehearsal import Surroundings
 from lab.steps import Step, Steps
 from loadtest.chat import make_chat
-from loadtest.gates import Gate, gates_file, load_gates
+from loadtest.gates import GateSet, gates_file, load_gate_set
 from loadtest.judging import JudgedRun, judge_run
 from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
@@ -52,7 +52,7 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
     """Send the load and judge it; raises ConfigError before anything is sent that cannot work."""
     steps = Steps(progress=around.progress, clock=time.monotonic)
     with steps.step("check") as step:
-        gates = load_gates(gates_file(options.gates or target.gates))
+        gates = load_gate_set(gates_file(options.gates or target.gates))
         settings = _settings(target, options)
         facts = _checked(settings, target, options, around, step)
     with steps.step("traffic") as step:
@@ -82,7 +82,8 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
 
 
 def _option(path: tuple[int | str, ...]) -> str:
-    name = str(path[0]).replace("_", "-") if path else "users, --sessions-per-minute"
+    parts = [part for part in path if part != "results"]  # what is nested has an option of its own
+    name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
 
 
@@ -155,7 +156,7 @@ def _judge(
     folder: Path,
     target: LoadTarget,
     facts: RunFacts,
-    gates: tuple[Gate, ...],
+    gates: GateSet,
     *,
     interrupted: bool,
 ) -> JudgedRun:

@@ -65,8 +65,46 @@ class Imbalance:
     minutes_over_limit: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaHit:
+    """Hold the hit rates of the prompts that one replica computed."""
+
+    region: str
+    replica: str
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locality:
+    """Hold all figures of this module.
+
+    `attainable_global`: the attainable hit rate if all regions shared one cache.
+    """
+
+    attainable_global: float | None
+    by_turn: tuple[TurnHit, ...]
+    by_replica: tuple[ReplicaHit, ...]
+    router: Router
+    skew: tuple[Skew, ...]
+    imbalance: tuple[Imbalance, ...]
+
+
 Names = Mapping[str, str]
 """Replica by worker id."""
+
+
+def locality_of(
+    good: Sequence[Record], replicas: Mapping[str, Sequence[str]], names: Names
+) -> Locality:
+    """Compute the figures of successful requests."""
+    return Locality(
+        attainable_global=attainable_global(good),
+        by_turn=hits_by_turn(good),
+        by_replica=hits_by_replica(good, names),
+        router=router_choice(good),
+        skew=skews(good, replicas, names),
+        imbalance=imbalances(good, replicas, names),
+    )
 
 
 def hits_by_turn(good: Sequence[Record]) -> tuple[TurnHit, ...]:
@@ -81,6 +119,27 @@ def hits_by_turn(good: Sequence[Record]) -> tuple[TurnHit, ...]:
     return tuple(
         TurnHit(region=region, bucket=TURN.names[index], requests=len(group), hit=hit_of(group))
         for (region, index), group in sorted(groups.items())
+    )
+
+
+def attainable_global(good: Iterable[Record]) -> float | None:
+    """Give the attainable hit rate if all regions shared one cache."""
+    reported = [record for record in good if record.cached_tokens is not None]
+    prompt = sum(record.prompt_tokens or 0 for record in reported)
+    tokens = sum(max(r.attainable_tokens, r.attainable_global_tokens or 0) for r in reported)
+    return round(tokens / prompt, 6) if prompt else None
+
+
+def hits_by_replica(good: Iterable[Record], names: Names) -> tuple[ReplicaHit, ...]:
+    """Group hit rates by the replica that computed the prompt."""
+    groups: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in good:
+        replica = _prefilled_by(record, names)
+        if replica is not None:
+            groups[record.region, replica].append(record)
+    return tuple(
+        ReplicaHit(region=region, replica=replica, hit=hit_of(group))
+        for (region, replica), group in sorted(groups.items())
     )
 
 

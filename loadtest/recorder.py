@@ -9,12 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
+import orjson
 import psutil
 
 from fleet.errors import LoadError
 from loadtest.live_figures import LiveFigures
 from loadtest.quantiles import nearest_rank
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
+from loadtest.records import FIGURES_FILE, GENERATOR_FILE, REQUESTS_FILE, Generator, Record
 from loadtest.settings import LoadSettings
 
 Clock = Callable[[], float]
@@ -135,12 +136,13 @@ class Recorder:
             self._lags_s.append(max(0.0, late_s))
 
     def finish(self) -> Path:
-        """Write generator.json and close the request log; safe to call twice."""
+        """Write generator.json and figures.json and close the request log; safe to call twice."""
         self._file.close()
         path = self._path(GENERATOR_FILE)
         try:
             self._path(_RESERVE_FILE).unlink(missing_ok=True)  # its room is for what follows
             path.write_text(self._generator().text(), encoding="utf-8")
+            self._path(FIGURES_FILE).write_bytes(orjson.dumps(self.figures.plain()) + b"\n")
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
         return path

@@ -17,6 +17,7 @@ from fleet.errors import LoadError
 
 REQUESTS_FILE = "requests.jsonl"
 GENERATOR_FILE = "generator.json"
+FIGURES_FILE = "figures.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

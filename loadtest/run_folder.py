@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
+
 from fleet.errors import LoadError
+from loadtest.live_figures import Delta
 from loadtest.records import (
+    FIGURES_FILE,
     GENERATOR_FILE,
     REQUESTS_FILE,
     Generator,
@@ -35,6 +39,8 @@ class RunFiles:
     lost_workers: tuple[str, ...]
     """Those that were killed before they could say anything about themselves."""
     pages: tuple[Page, ...]
+    figures: tuple[Delta, ...] = ()
+    """What each generator summed up while it ran: chunk gaps are nowhere else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,7 @@ def read_run(folder: Path) -> RunFiles:
             workers=1,
             lost_workers=(),
             pages=pages,
+            figures=_figures([folder]),
         )
     parts = [
         _part(path.parent) for path in sorted(folder.glob(f"{WORKER_FOLDERS}/{REQUESTS_FILE}"))
@@ -79,7 +86,18 @@ def read_run(folder: Path) -> RunFiles:
         workers=len(parts),
         lost_workers=tuple(part.name for part in parts if part.generator is None),
         pages=pages,
+        figures=_figures(folder / part.name for part in parts),
     )
+
+
+def _figures(folders: Iterable[Path]) -> tuple[Delta, ...]:
+    files = (folder / FIGURES_FILE for folder in folders)
+    try:
+        return tuple(orjson.loads(file.read_bytes()) for file in files if file.exists())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise LoadError(
+            f"{FIGURES_FILE}: not readable ({error}). Remove it, or run the load test again."
+        ) from error
 
 
 def _part(folder: Path) -> _Part:

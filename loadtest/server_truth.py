@@ -175,10 +175,8 @@ def read_pages(path: Path) -> tuple[Page, ...]:
         raise LoadError(f"{path}: not readable ({error}). Remove it, or run again.") from error
 
 
-def cross_check(pages: Sequence[Page], records: Iterable[Record]) -> ServerTruth | None:
-    """Compare pages with records; None when no page was named."""
-    if not pages:
-        return None
+def cross_check(pages: Sequence[Page], records: Iterable[Record]) -> ServerTruth:
+    """Compare pages with records; without pages nothing is known, and nothing is found."""
     ours = _client_sums(records)
     hits = tuple(_hits(pages, ours))
     unreachable = tuple(f"{page.url}: {page.error}" for page in pages if not page.scrapes)

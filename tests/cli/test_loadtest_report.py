@@ -28,7 +28,13 @@ def test_other_gates_give_another_verdict(saved_run: SavedRun) -> None:
     """What a run showed stays; what is asked of it may change."""
     folder = saved_run()
     assert main(["loadtest", "report", str(folder), "--gates", "endpoint"]) == 0
-    assert main(["loadtest", "report", str(folder), "--gates", "launch"]) == 2  # not measured
+    unmeasured = folder.parent / "unmeasured.yaml"
+    unmeasured.write_text(
+        "extends: endpoint\n"
+        "gates: [{id: t, title: T, kind: slo, metric: regions.ap.requests, op: '>=', limit: 1,"
+        " why: w}]\n"
+    )
+    assert main(["loadtest", "report", str(folder), "--gates", str(unmeasured)]) == 2
     strict = folder.parent / "strict.yaml"
     strict.write_text(
         "extends: endpoint\n"

@@ -105,4 +105,8 @@ def test_the_start_is_when_preparation_ended(
 def test_nothing_else_is_left(recorder: Recorder, tmp_path: Path) -> None:
     """The room that was kept for the end is given back."""
     recorder.finish()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["generator.json", "requests.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "figures.json",
+        "generator.json",
+        "requests.jsonl",
+    }

@@ -10,8 +10,9 @@ import pytest
 from run_folders import make_run, sessions_of, write_part
 
 from fleet.errors import ConfigError
-from loadtest.gates import NAMED_GATES, load_gates
+from loadtest.gates import DEFAULT_GATES_FILE, NAMED_GATES, GateSet, load_gate_set
 from loadtest.judging import judge_run
+from loadtest.result_options import ServiceLevels
 from loadtest.run_facts import RunFacts
 from loadtest.saved_run import read_saved
 
@@ -25,9 +26,34 @@ def test_a_run_is_judged_from_its_folder_alone(
     facts = RunFacts(name="demo", replicas={"us": ("r0",)}, worker_names={"w0": "r0"},
                      registered=frozenset({"r0"}))  # fmt: skip
     make_run(tmp_path, sessions_of(make_record(), 20), make_generator(), facts)
-    judged = judge_run(read_saved(tmp_path), load_gates())
+    judged = judge_run(read_saved(tmp_path), load_gate_set(DEFAULT_GATES_FILE))
     assert judged.judgement.verdict == "go"
     assert judged.summary.coverage.served == 1.0
+
+
+def test_the_levels_of_the_gates_decide_what_goodput_is(
+    tmp_path: Path, make_record: Make, make_generator: Make
+) -> None:
+    """Other gates ask for other service levels of the same requests."""
+    make_run(tmp_path, sessions_of(make_record(ttft_s=0.1), 20), make_generator())
+    run, gates = read_saved(tmp_path), load_gate_set(DEFAULT_GATES_FILE).gates
+    shares = [
+        judge_run(run, GateSet(gates=gates, levels=levels)).summary.goodput.share
+        for levels in (None, ServiceLevels(ttft_ms=200), ServiceLevels(ttft_ms=50))
+    ]
+    assert shares == [None, 1.0, 0.0]
+
+
+def test_gpus_of_the_fleet_divide_its_throughput(
+    tmp_path: Path, make_record: Make, make_generator: Make
+) -> None:
+    """Where the settings do not say, the plan of the fleet does."""
+    facts = RunFacts(name="demo", gpus={"us": 72})
+    make_run(tmp_path, sessions_of(make_record(), 20), make_generator(), facts)
+    assert (
+        judge_run(read_saved(tmp_path), load_gate_set(DEFAULT_GATES_FILE)).summary.per_gpu.gpus
+        == 72
+    )
 
 
 def test_workers_are_summed_and_the_worst_of_them_counts(
@@ -53,10 +79,10 @@ def test_a_lost_worker_makes_the_run_invalid_and_loses_no_request(
     (tmp_path / "requests.jsonl").unlink()
     write_part(tmp_path / "worker-0", sessions_of(make_record(), 20), make_generator())
     write_part(tmp_path / "worker-1", sessions_of(make_record(), 20), None)
-    judged = judge_run(read_saved(tmp_path), load_gates(NAMED_GATES["endpoint"]))
+    judged = judge_run(read_saved(tmp_path), load_gate_set(NAMED_GATES["endpoint"]))
     assert judged.judgement.verdict == "invalid"
     assert judged.summary.requests == 120
-    assert "worker-1 was lost" in judged.report()["notes"][0]
+    assert "worker-1: killed" in judged.report()["notes"][0]
 
 
 def test_a_request_log_cut_by_a_kill_is_judged_without_its_last_line(

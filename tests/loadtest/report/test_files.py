@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from run_folders import HOSTILE, make_run, sessions_of
 
-from loadtest.gates import NAMED_GATES, Gate, load_gates
+from loadtest.gates import NAMED_GATES, Gate, GateSet, load_gates
 from loadtest.judging import judge_run
 from loadtest.report.write import write_files
 from loadtest.run_facts import RunFacts
@@ -28,7 +28,9 @@ def written(tmp_path: Path, make_record: Make, make_generator: Make) -> Make:
     def write(*gates: Gate, count: int = 20, facts: RunFacts | None = None, **fields: Any) -> Path:
         make_run(tmp_path, sessions_of(make_record(**fields), count), make_generator(), facts)
         chosen = gates or load_gates(NAMED_GATES["endpoint"])
-        write_files(judge_run(read_saved(tmp_path), chosen).report(), tmp_path)
+        write_files(
+            judge_run(read_saved(tmp_path), GateSet(gates=tuple(chosen))).report(), tmp_path
+        )
         return tmp_path
 
     return write
