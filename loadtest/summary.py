@@ -38,7 +38,7 @@ from loadtest.latencies import tpot_ms
 from loadtest.latency_tables import Latency, latency_of
 from loadtest.live_figures import Delta
 from loadtest.locality import Locality, locality_of
-from loadtest.open_loop import OpenLoop, open_loop_of
+from loadtest.offered import Offered, offered_load
 from loadtest.quantiles import Spread, spread_ms
 from loadtest.records import Generator, Record
 from loadtest.result_options import ResultOptions
@@ -137,7 +137,7 @@ class Summary:
     steady: Steady
     server: ServerTruth
     cancelled: int
-    open_loop: OpenLoop
+    offered: Offered
     run: RunHealth
 
 
@@ -191,7 +191,7 @@ def summarise(records: Iterable[Record], generator: Generator, context: RunConte
         steady=steady,
         server=server,
         cancelled=len(good) - len(ended),
-        open_loop=open_loop_of(counted),
+        offered=offered_load(counted),
         run=RunHealth(
             workers=context.workers,
             lost_workers=len(context.lost_workers),
