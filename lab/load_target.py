@@ -55,7 +55,12 @@ def endpoint_target(
         settings={
             "targets": dict(targets), "token_scale": 1.0, "time_scale": 1.0, **known, **settings
         },
-        facts=RunFacts(name=", ".join(targets), real=real, unknown=unknown),
+        facts=RunFacts(
+            name=", ".join(targets),
+            replicas=dict.fromkeys(targets, ()),  # each is reported, also an idle one
+            real=real,
+            unknown=unknown,
+        ),
         gates="endpoint",
         look=lambda facts, _records: facts,
     )  # fmt: skip
