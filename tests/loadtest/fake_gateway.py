@@ -50,6 +50,19 @@ def cached_tokens(ids: list[int]) -> int:
     return min(hits, (len(ids) - 1) // BLOCK) * BLOCK
 
 
+def listed(path: str) -> bytes:
+    """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
+    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
+    status, kind, body = {
+        "html": (200, "text/html", b"<!doctype html><title>login</title>"),
+        "closed": (401, "application/json", b"{}"),
+        "old": (404, "application/json", b"{}"),
+        "list": (200, "application/json", b"[]"),
+    }.get(path, (200, "application/json", models))
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 def delta(**content: str) -> str:
     choice = {"index": 0, "delta": content, "finish_reason": None}
     worker = {"decode_worker_id": 42}
@@ -78,19 +91,6 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
         "unreported": [*parts, *tokens, done],
         "garbage": [*parts, "data: {not json\n\n", done],
     }.get(path, [*parts, *tokens, last, done])
-
-
-def listed(path: str) -> bytes:
-    """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
-    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
-    status, kind, body = {
-        "html": (200, "text/html", b"<!doctype html><title>login</title>"),
-        "closed": (401, "application/json", b"{}"),
-        "old": (404, "application/json", b"{}"),
-        "list": (200, "application/json", b"[]"),
-    }.get(path, (200, "application/json", models))
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
