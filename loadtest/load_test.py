@@ -61,6 +61,8 @@ class LoadTest:
         if isinstance(runner, MasterRunner):
             self.master = MasterLink(runner, self.board.take)
         self.choose(vars(self.environment.parsed_options), is_form=False)
+        self.environment.host = ", ".join(settings.targets.values())
+        self._prefill(settings)
         if self.environment.web_ui is not None:
             self._show_page(settings)
 
@@ -187,7 +189,6 @@ class LoadTest:
         gates = load_gates(settings.gates_file or DEFAULT_GATES_FILE)
         shown = tables(self.board, gates, self._offered)
         attach(web_ui, self.board, shown, self._check_form)
-        self._prefill(settings)
 
     def _check_form(self, form: Mapping[str, str]) -> None:
         """Take what the form says: a start, or another number of users for what is running."""
@@ -205,16 +206,15 @@ class LoadTest:
         return None if self._director is None else self._director.offered_users()
 
     def _prefill(self, settings: LoadSettings) -> None:
-        """Offer the settings in the page's form; what the command line gave stays."""
-        self.environment.host = ", ".join(settings.targets.values())
-        if runs_alone(self.environment):
-            return
-        planned_s = settings.planned_s
-        offered = {
+        """Take users and times from the settings; what the command line gave stays."""
+        offered: dict[str, Any] = {
             "num_users": settings.planned_users,
             "spawn_rate": settings.spawn_per_s,
-            "run_time": f"{ceil(planned_s)}s" if planned_s and not settings.stages else None,
         }
+        if not runs_alone(self.environment):  # in the form; alone, we end it in time ourselves
+            planned_s = settings.planned_s
+            timed = planned_s is not None and not settings.stages
+            offered["run_time"] = f"{ceil(planned_s or 0)}s" if timed else None
         for name, value in offered.items():
             if option(self.environment, name) is None:
                 setattr(self.environment.parsed_options, name, value)
