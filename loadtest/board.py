@@ -151,6 +151,8 @@ class Board:
 
     def gate_figures(self) -> dict[str, float | None]:
         """Give the figures so far by the names that gates use; what is not known is left out."""
+        if not self.workers:
+            return {}
         elapsed_s = self.elapsed_s()
         totals = self.figures.totals(elapsed_s)
         requests, errors = totals["requests"], totals["errors"]
@@ -168,10 +170,9 @@ class Board:
             "generator.lag_p50_ms": self.lag.rank(0.50),
             "generator.lag_p99_ms": self.lag.rank(0.99),
             "generator.sessions_started": self._sum("sessions_started"),
+            "generator.cpu_share": max(health.cpu_share for health in self.workers.values()),
+            "generator.users": self._sum("users"),
         }
-        if self.workers:
-            busiest = max(health.cpu_share for health in self.workers.values())
-            found |= {"generator.cpu_share": busiest, "generator.users": self._sum("users")}
         for metric, name in (
             ("ttft", "ttft_ms"), ("e2e", "e2e_ms"), ("tpot", "tpot_ms"), ("chunk_gap", "gap_ms"),
         ):  # fmt: skip

@@ -24,7 +24,7 @@ from loadtest.form import changes_by
 from loadtest.gates import DEFAULT_GATES_FILE, load_gates
 from loadtest.numbering import Numbers
 from loadtest.open_loop import ArrivalUser
-from loadtest.player import Player
+from loadtest.player import ALONE, Player
 from loadtest.settings import LoadSettings, change_settings
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
@@ -104,6 +104,7 @@ class LoadTest:
             self._watchers.append(gevent.spawn(self.master.watch))
         else:
             self.player.begin()
+            self.player.share((ALONE,), 0.0)
         self._watchers += director.begin(self.environment)
         self._watchers.append(gevent.spawn(self._sample, director))
         self._end_in_time(director)

@@ -56,14 +56,13 @@ class Player:
         run.listeners.append(listen)
         self._prepared = play
 
-    def begin(self, members: Sequence[str] = (ALONE,), elapsed_s: float = 0.0) -> None:
+    def begin(self, elapsed_s: float = 0.0) -> None:
         """Let the prepared run begin, or have begun some seconds ago."""
         play, self._prepared = self._prepared, None
         if play is None:
             return
         run = play.run
         run.recorder.restart(elapsed_s)
-        play.share.split(members, elapsed_s)
         self._probe = HealthProbe(play)
         self._watchers += [watch_lag(play), gevent.spawn(self._follow_stages, play)]
         if run.settings.is_open_loop:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from load_processes import LoadProcesses, logging_gateway
 
-from loadtest.open_loop import arrivals
+from loadtest.arrival_times import arrivals
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Record, read_generator, read_records
 from loadtest.settings import LoadSettings
 from loadtest.workers_file import read_workers
