@@ -127,6 +127,12 @@ class LoadProcesses:
             connection.request("GET", path)
             return json.load(connection.getresponse())
 
+    def raw(self, path: str) -> bytes:
+        """Read a page as it is."""
+        with closing(HTTPConnection("127.0.0.1", self.page, timeout=10)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+
     def post(self, path: str, **form: str) -> Any:
         """Send a form to the page."""
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
