@@ -17,6 +17,8 @@ from pathlib import Path
 
 BLOCK = 16
 CACHE: set[int] = set()
+FULL: set[asyncio.StreamWriter] = set()
+MOST_OPEN = 5  # connections that /full serves
 TAG = 1_000_000  # above all ids of the vocabulary
 OPEN = {"system": [1, 2], "user": [1, 3], "assistant": [1, 4, 5]}
 
@@ -106,6 +108,11 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         return True
     if path == "mute":
         return False
+    if path == "full":
+        FULL.add(writer)
+        if len(FULL) > MOST_OPEN:
+            writer.write(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+            return True
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     for part in stream(path, body):
         data = part.encode()
@@ -122,6 +129,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while await answer(reader, writer):
             await writer.drain()
         await writer.drain()
+    FULL.discard(writer)
     writer.close()
 
 

@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from load_processes import LoadProcesses, logging_gateway
+from load_processes import QUIET, LoadProcesses, logging_gateway
 
 from loadtest.arrival_times import arrivals
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Record, read_generator, read_records
+from loadtest.search import Found
+from loadtest.search_file import read_search
 from loadtest.settings import LoadSettings
 from loadtest.workers_file import read_workers
+
+SEARCH = {
+    "start": 2, "most": 16, "settle_s": 1, "measure_s": 3, "least_requests": 3,
+    "ttft_p95_ms": 60_000, "error_rate": 0.02, "lag_p99_ms": 5_000,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -215,3 +222,36 @@ def test_stages_are_played_by_all_workers_and_stamped(load: LoadProcesses) -> No
     ]
     assert sum(generator.users for generator in generators) == 6
     assert min(generator.duration_s for generator in generators) >= 7
+
+
+def test_the_search_finds_what_a_fleet_serves_and_ends_the_run(
+    load: LoadProcesses, gateway: str
+) -> None:
+    """The gateway double serves five connections; each agent keeps one."""
+    load.write(users=None, search=SEARCH, targets={"us": f"{gateway}/full"}, time_scale=600)
+    process = load.start("--headless", *QUIET)
+    assert load.wait(process) == 0, load.said()
+    trials, found = read_search(load.results)
+    assert found == Found(users=5, settled=True, why="6 users are too many.")
+    outcomes = {(trial.users, trial.outcome) for trial in trials}
+    assert {(4, "inside"), (8, "outside"), (5, "inside"), (6, "outside")} <= outcomes
+    stages = {record.stage for record in read_records(load.results / REQUESTS_FILE)}
+    assert "search-1-2" in stages
+    assert "search-1-2-settle" in stages
+
+
+def test_the_search_uses_all_workers_and_is_seen_on_the_page(
+    load: LoadProcesses, gateway: str
+) -> None:
+    """The master decides; its workers measure."""
+    search = SEARCH | {"most": 2, "start": 2}
+    load.write(users=None, search=search, targets={"us": f"{gateway}/full"}, time_scale=600)
+    load.master("--autostart", "--expect-workers", "2")
+    load.workers(2)
+    rows = load.until(
+        lambda: [row for row in load.rows("search") if row["trial"] == "result"], "a result"
+    )
+    assert (rows[0]["users"], rows[0]["outcome"]) == (2, "found")
+    assert load.get("/k3fleet/state.json")["found"]["users"] == 2
+    load.until(lambda: load.get()["state"] == "stopped", "the end")
+    assert all(load.lines(f"worker-{number}") for number in (0, 1))
