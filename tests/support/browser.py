@@ -52,6 +52,8 @@ class Browser:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._sent = 0
+        self.most_s = MOST_S
+        """How long to wait for something on the page."""
         self.complaints: list[str] = []
         """Errors and warnings of pages and scripts."""
         for domain in ("Page", "Runtime", "Log"):
@@ -71,13 +73,13 @@ class Browser:
 
     def until(self, script: str, what: str) -> Any:
         """Wait until an expression is true, and give its value."""
-        deadline, pause = time.monotonic() + MOST_S, Event()
+        deadline, pause = time.monotonic() + self.most_s, Event()
         while time.monotonic() < deadline:
             if found := self.run(script):
                 return found
             pause.wait(0.1)
         text = self.run("document.body.innerText")
-        raise AssertionError(f"not within {MOST_S:.0f} s: {what}\n{self.complaints}\n{text}")
+        raise AssertionError(f"not within {self.most_s:.0f} s: {what}\n{self.complaints}\n{text}")
 
     def type(self, name: str, text: str) -> None:
         """Fill a field of a form."""

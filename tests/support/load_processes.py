@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from string import ascii_lowercase
 from threading import Event
 from typing import Any
 from urllib.parse import urlencode
@@ -23,6 +24,15 @@ MOST_S = 90.0
 
 QUIET = ("--stop-timeout", "8", "--exit-code-on-error", "0", "--only-summary")
 GATEWAY = Path(__file__).parents[1] / "loadtest" / "fake_gateway.py"
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer.json that has 676 one-token words and some others."""
+    words = [f"Ġ{a}{b}x" for a in ascii_lowercase for b in ascii_lowercase]
+    others = ["Ġa", "Ġan", "word", "ĠUpper", "Ġx1", "{", "Ġ"]
+    entries = {token: index for index, token in enumerate([*others, *words])}
+    tokenizer = {"model": {"type": "BPE", "vocab": entries, "merges": []}}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
 
 
 def free_port() -> int:
