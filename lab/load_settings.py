@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleet.errors import ConfigError
+from lab.engines import mocked_engines
 from lab.lab import Lab
 from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
+from loadtest.oracle import OracleRules
 from loadtest.profiles import load_profile
 from loadtest.recordings import load_traces
+from loadtest.result_options import ResultOptions
 from loadtest.settings import TRACE_PREFIX, LoadSettings
 
 USERS_PER_REPLICA = 2
@@ -45,5 +48,24 @@ def load_settings(options: RehearsalOptions, lab: Lab, out_dir: Path) -> LoadSet
         time_scale=options.time_scale,
         seed=options.seed,
         out_dir=out_dir,
+        oracle=_oracle_rules(lab, options.token_scale),
+        results=ResultOptions(
+            metrics={
+                region.name: pages for region in lab.regions if (pages := region.metrics_pages())
+            }
+        ),
         max_context=lab.settings.fleet.model.context_tokens // options.token_scale,
     )
+
+
+def _oracle_rules(lab: Lab, token_scale: int) -> OracleRules:
+    """Give the rules of the engines that run: mocked ones reuse blocks, whatever the release does.
+
+    They hold as many blocks as the release's memory gives them; a house engine does not say.
+    """
+    fleet = lab.settings.fleet
+    role = fleet.release.roles[0]  # where prefill is apart, it comes first
+    engines = mocked_engines(fleet, token_scale)
+    if fleet.release_id not in engines:
+        return OracleRules()
+    return OracleRules(capacity_blocks=engines[fleet.release_id][role].blocks)

@@ -36,6 +36,7 @@ from lab.processes import log_tail
 from verify.smoke import serves, worker_answers
 
 CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
+NAME_LABEL = "app.kubernetes.io/name"
 NODES_TIMEOUT_S = 60.0
 FRONTEND_PORT = 8000
 SYSTEM_PORT = 9090
@@ -159,6 +160,15 @@ class LabRegion:
             if replica is not None and item["spec"]["data"].get("model_cards"):
                 found.update(dict.fromkeys(worker_ids(item["spec"]["data"]), replica))
         return found
+
+    def metrics_pages(self) -> tuple[str, ...]:
+        """Name the pages where the frontends that are ready tell their counters."""
+        found = (
+            loopback_address(pod.address)
+            for pod in self.pods()
+            if pod.labels.get(NAME_LABEL) == "frontend" and pod.ready and pod.address
+        )
+        return tuple(sorted(f"http://{address}:{FRONTEND_PORT}/metrics" for address in found))
 
     def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
         """Ask each replica but some for a chat, past the router's choice; name those that answer.

@@ -28,7 +28,8 @@ from lab.steps import Steps
 from lab.traffic import run_traffic
 from lab.work_folder import claim
 from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, judge, load_gates
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, read_generator, read_records
+from loadtest.run_folder import read_run
+from loadtest.settings import SETTINGS_FILE, read_settings
 from loadtest.summary import RunContext, Summary, summarise
 from verify.smoke import reports_cached
 
@@ -156,7 +157,8 @@ def _warn_of_hidden_cache(run: _Run, lab: Lab) -> None:
 
 
 def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
-    generator = read_generator(run.folder / GENERATOR_FILE)
+    files = read_run(run.folder)
+    generator = files.generator
     began = datetime.fromisoformat(generator.started_at).timestamp()
     run.findings.traffic_began = began
     for region in lab.regions:
@@ -164,7 +166,7 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
         run.findings.events += tuple(event for event in events if event.at >= began)
     registered = _workers(lab)
     workers = run.workers | registered
-    records = tuple(read_records(run.folder / REQUESTS_FILE))
+    records = files.records
     seen = {id_ for record in records for id_ in (record.worker, record.prefill_worker)}
     busy = {name for id_, name in workers.items() if id_ in seen}
     context = RunContext(
@@ -174,6 +176,11 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
         registered=frozenset(registered.values()),
         roles={name: role for region in lab.regions for name, role in region.roles.items()},
         answered=_ask_idle(lab, busy),
+        results=read_settings(run.folder / SETTINGS_FILE).results,
+        pages=files.pages,
+        figures=files.figures,
+        workers=files.workers,
+        lost_workers=files.lost_workers,
     )
     summary = summarise(records, generator, context)
     return summary, judge(summary, run.gates)

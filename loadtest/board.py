@@ -16,6 +16,7 @@ from loadtest.histogram import Histogram
 from loadtest.live_figures import LiveFigures
 from loadtest.result_options import ResultOptions
 from loadtest.search import Figures, Found, Trial
+from loadtest.server_truth import Page
 
 MOST_SAMPLES = 900
 _STALE_S = 10.0  # a process that did not report for so long is shown as silent
@@ -52,6 +53,8 @@ class Board:
     lag: Histogram = field(default_factory=Histogram)
     ttft: dict[tuple[str, str], Histogram] = field(default_factory=dict)
     """Of each replica, by its region and name."""
+    pages: Sequence[Page] = ()
+    """What servers count, where their pages are named."""
     _window: LiveFigures = field(init=False)
     _trial: LiveFigures = field(init=False)
     _trial_lag: Histogram = field(default_factory=Histogram)
@@ -70,7 +73,7 @@ class Board:
         self.figures, self._window, self._trial = (LiveFigures(options) for _ in range(3))
         self.lag, self._trial_lag = Histogram(), Histogram()
         self.workers, self._seen_s, self.samples, self.ttft = {}, {}, [], {}
-        self.trials, self.found = (), None
+        self.trials, self.found, self.pages = (), None, ()
         self._every, self._ticks, self._sampled_s = 1, 0, self.clock()
 
     def take(self, process: str, report: Mapping[str, Any]) -> None:

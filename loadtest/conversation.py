@@ -54,6 +54,7 @@ class Conversation:
         usage = reply.usage or {}
         cached = _count((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
         gap_p50_ms, gap_max_ms = _gaps(reply)
+        chosen = reply.prefill_worker or reply.worker
         record = Record(
             region=self._region,
             session=step.session,
@@ -64,7 +65,10 @@ class Conversation:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             output_tokens=_count(usage.get("completion_tokens")),
             cached_tokens=cached,
-            attainable_tokens=self._explained(attainable, cached, prompt),
+            attainable_tokens=self._explained(attainable.region, cached, prompt),
+            attainable_global_tokens=attainable.everywhere,
+            selected_tokens=None if chosen is None else attainable.selected(chosen),
+            best_tokens=None if chosen is None else attainable.best,
             predicted_prompt_tokens=prompt.token_count,
             ttft_s=None if reply.first_s is None else round(reply.first_s - reply.sent_s, 6),
             e2e_s=round(reply.ended_s - reply.sent_s, 6),
@@ -80,7 +84,7 @@ class Conversation:
             stage=stage,
         )
         if reply.error is None:
-            run.oracle.complete(self._region, prompt)
+            run.oracle.complete(self._region, prompt, chosen)
         run.recorder.add(record, reply.gaps_s)
         for listener in run.listeners:
             listener(record, reply.received_bytes)

@@ -71,8 +71,8 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
         chat=chat,
         traffic=traffic,
         frame=_frame(chat, vocabulary, seeds.words("calibration")),
-        oracle=CacheOracle(settings.block_size),
-        recorder=Recorder(settings=settings, clock=clock, started_at=started_at),
+        oracle=CacheOracle(settings.block_size, settings.oracle, clock),
+        recorder=Recorder(settings=settings, clock=clock, started_at=datetime.now(UTC)),
     )
     probe = Message(role="user", content=vocabulary.draw(seeds.words("warm"), 1))
     for region in settings.targets:
@@ -127,5 +127,5 @@ def _warm(run: LoadRun, region: str, probe: Message) -> None:
         run.oracle.send(region, prompt)
         reply = run.chat.fetch(connection, run.chat.body([message, probe], 1))
         if reply.error is None:
-            run.oracle.complete(region, prompt)
+            run.oracle.complete(region, prompt, reply.prefill_worker or reply.worker)
     connection.close()

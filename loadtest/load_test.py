@@ -25,6 +25,7 @@ from loadtest.gates import DEFAULT_GATES_FILE, load_gates
 from loadtest.numbering import Numbers
 from loadtest.open_loop import ArrivalUser
 from loadtest.player import ALONE, Player
+from loadtest.server_watch import ServerWatch, watch_servers
 from loadtest.settings import LoadSettings, change_settings
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
@@ -49,10 +50,11 @@ class LoadTest:
     """The settings of the coming start, as checked, and what differs from the file."""
     _watchers: list[Any] = field(default_factory=list)
     _is_preparing: bool = False
+    _servers: ServerWatch | None = None
 
     def __post_init__(self) -> None:
         """Connect to the other processes, and show the page; raises FleetError."""
-        self.player = Player(self.environment)
+        self.player = Player(self.environment, self._give_up)
         settings, runner = self.read_settings(), self.environment.runner
         if isinstance(runner, WorkerRunner):
             self.environment.user_classes[:] = [CodingAgentUser, ArrivalUser]
@@ -99,6 +101,8 @@ class LoadTest:
             self._fail(error)
         finally:
             self._is_preparing = False
+        self._servers = watch_servers(settings.results, settings.out_dir)
+        self.board.pages = self._servers.pages
         if self.master is not None:
             self.master.begin()
             self._watchers.append(gevent.spawn(self.master.watch))
@@ -116,6 +120,9 @@ class LoadTest:
         self.player.end()
         if is_worker(self.environment):
             return
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.finish()
         if self.master is not None:
             self.master.end()
         self.board.take(_LOCAL, self.player.report())
@@ -145,6 +152,13 @@ class LoadTest:
             # Greenlets of their own: both end the one that starts the test, which is this.
             gevent.spawn(self._leave if alone else runner.stop)
         raise GreenletExit
+
+    def _give_up(self, error: FleetError) -> None:
+        """End a run that cannot go on, with the error's exit code; what was written stays."""
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - stderr is where errors go
+        self.environment.process_exit_code = error.exit_code
+        if self.environment.runner is not None:
+            gevent.spawn(self.environment.runner.quit)
 
     def _leave(self) -> None:
         runner, web_ui = self.environment.runner, self.environment.web_ui

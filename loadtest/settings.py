@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
+from loadtest.oracle import OracleRules
 from loadtest.result_options import ResultOptions
 from loadtest.search import SearchOptions
 from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
@@ -55,6 +56,7 @@ class LoadSettings(BaseModel):
     """Users started each second: all at once would measure one burst of cold first prompts."""
     api_key_file: Path | None = None
     """File with the bearer token of the gateway: a path, so that no secret is in this file."""
+    oracle: OracleRules = OracleRules()
     results: ResultOptions = ResultOptions()
     run_id: str | None = Field(default=None, pattern=rf"^[A-Za-z0-9._-]{{1,{RUN_ID_MAX}}}$")
     """Salt of all text. Without it each run has its own, so yesterday's cache gives no hits."""

@@ -16,6 +16,7 @@ from loadtest.histogram import Histogram
 from loadtest.live_figures import LiveFigures
 from loadtest.records import Record
 from loadtest.search import Figures, Found, Trial
+from loadtest.server_truth import Page
 from loadtest.web.tables import Table, as_csv, tables
 
 MakeRecord = Callable[..., Record]
@@ -168,6 +169,25 @@ def test_replicas_have_their_share_of_their_region(board: Board, make_record: Ma
         ("w0", "75.0 %", "51.2 %"), ("w1", "25.0 %", "0.0 %"),
     ]  # fmt: skip
     assert float(rows(board, "replicas")[0]["ttft_p95"]) == pytest.approx(100, rel=0.02)
+
+
+def test_what_servers_count_stands_beside_what_answers_say(
+    board: Board, make_record: MakeRecord
+) -> None:
+    """More than two points between them, and one of the two is wrong."""
+    board.take("w", report(make_record()))
+    page = Page(region="us", url="http://127.0.0.1:1/metrics")
+    for tokens, cached in ((0, 0), (2000, 900)):
+        page.take(
+            {
+                "vllm:prefix_cache_queries_total{}": float(tokens),
+                "vllm:prefix_cache_hits_total{}": float(cached),
+            }
+        )
+    board.pages = [page]
+    row = rows(board, "replicas")[-1]
+    assert (row["replica"], row["hit"]) == ("all, counted by vllm", "45.0 %")
+    assert row["ratio"] == "-6.2 points to ours"
 
 
 def test_a_csv_file_holds_the_table_and_no_formula(board: Board, make_record: MakeRecord) -> None:

@@ -11,7 +11,8 @@ import yaml
 
 from fleet.errors import ConfigError
 from loadtest.gates import DEFAULT_GATES_FILE, Gate, judge, known_metrics, load_gates
-from loadtest.summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS, RunContext, summarise
+from loadtest.generator_summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS
+from loadtest.summary import RunContext, summarise
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "gates.yaml").read_text())
 CONTEXT = RunContext(

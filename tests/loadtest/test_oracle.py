@@ -43,13 +43,13 @@ def test_attainable_is_the_longest_answered_prefix_in_whole_blocks(
     """The definition, computed the slow way; one token always remains to be computed."""
     longest = max((common(other, words) for other in sent), default=0)
     expected = min(longest // BLOCK, (len(words) - 1) // BLOCK) * BLOCK
-    assert answered(*sent).send(REGION, prompt(words)) == expected
+    assert answered(*sent).send(REGION, prompt(words)).region == expected
 
 
 @given(st.lists(prompts, max_size=8), prompts)
 def test_attainable_is_below_the_prompt(sent: list[list[int]], words: list[int]) -> None:
     """No engine answers without computing a token."""
-    assert 0 <= answered(*sent).send(REGION, prompt(words)) < len(words)
+    assert 0 <= answered(*sent).send(REGION, prompt(words)).region < len(words)
 
 
 @given(st.lists(prompts, max_size=8), prompts, prompts)
@@ -57,21 +57,21 @@ def test_more_answers_never_lower_it(
     sent: list[list[int]], more: list[int], words: list[int]
 ) -> None:
     """The oracle's cache forgets nothing."""
-    before = answered(*sent).send(REGION, prompt(words))
-    assert answered(*sent, more).send(REGION, prompt(words)) >= before
+    before = answered(*sent).send(REGION, prompt(words)).region
+    assert answered(*sent, more).send(REGION, prompt(words)).region >= before
 
 
 @given(prompts)
 def test_the_same_prompt_again_has_all_but_its_last_token(words: list[int]) -> None:
     """The server's rule: floor((P-1)/B)*B."""
     expected = (len(words) - 1) // BLOCK * BLOCK
-    assert answered(words).send(REGION, prompt(words)) == expected
+    assert answered(words).send(REGION, prompt(words)).region == expected
 
 
 @given(prompts, st.lists(st.integers(2, 3), min_size=1, max_size=9))
 def test_the_next_turn_has_the_whole_blocks_of_the_last(words: list[int], new: list[int]) -> None:
     """The server's rule: floor(P_before/B)*B."""
-    assert answered(words).send(REGION, prompt(words + new)) == len(words) // BLOCK * BLOCK
+    assert answered(words).send(REGION, prompt(words + new)).region == len(words) // BLOCK * BLOCK
 
 
 @given(prompts)
@@ -79,13 +79,13 @@ def test_a_prompt_without_an_answer_does_not_count(words: list[int]) -> None:
     """Nobody can promise that a request in flight, or a failed one, left its blocks."""
     oracle = CacheOracle(BLOCK)
     oracle.send(REGION, prompt(words))
-    assert oracle.send(REGION, prompt(words)) == 0
+    assert oracle.send(REGION, prompt(words)).region == 0
 
 
 @given(prompts)
 def test_regions_share_nothing(words: list[int]) -> None:
     """No cache reaches across regions."""
-    assert answered(words).send("eu", prompt(words)) == 0
+    assert answered(words).send("eu", prompt(words)).region == 0
 
 
 @given(prompts, prompts)

@@ -1,0 +1,164 @@
+"""Model one prefix cache: what it holds of the prompts that were answered.
+
+A prompt is a path: the chain hash of each of its units of tokens, first to last. Using a path uses
+all of it, and of what was last used together the deepest goes first; so a cache always holds the
+units before one that it holds, and the length of a known prefix can be searched by halves.
+
+A hybrid model also needs a state where it resumes. Such a snapshot is kept at the end of each
+prompt, and optionally every so many units of what had to be computed; it is used when it is made
+and when a prompt resumes there, so it may go earlier than the units around it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+Path = Sequence[Hashable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """Hold how a cache behaves; sizes and depths in units, None = no limit."""
+
+    snapshots: bool = False
+    snapshot_every: int = 0
+    """Also a snapshot at each multiple of this; 0 = at prompt ends only."""
+    snapshot_cost: int = 0
+    """The room one takes, in units of tokens."""
+    capacity: int | None = None
+    ttl_s: float | None = None
+    """Unused for longer, and it is gone."""
+
+    @property
+    def forgets(self) -> bool:
+        """Tell whether anything ever goes."""
+        return self.capacity is not None or self.ttl_s is not None
+
+
+class _Use:
+    """One answered prompt: when, its path, and what was not used again since."""
+
+    __slots__ = ("_path", "_width", "at_s", "end", "held")
+
+    def __init__(self, at_s: float, path: Path) -> None:
+        self.at_s = at_s
+        self.end = len(path)  # the units from here on are gone already
+        self.held = 0  # units and snapshots whose last use this is
+        self._path = path
+        self._width = 0
+        if path and isinstance(path[0], bytes):  # hashes of one size: joined, 8 bytes are 8 bytes
+            self._width = len(path[0])
+            self._path = b"".join(path)  # type: ignore[arg-type]
+
+    def last(self) -> Hashable:
+        """Give the deepest unit that is not gone yet."""
+        if self._width:
+            key: Hashable = self._path[(self.end - 1) * self._width : self.end * self._width]
+            return key
+        return self._path[self.end - 1]
+
+    def release(self) -> None:
+        """Note that one of them was used again, or is gone; an empty use needs no path."""
+        self.held -= 1
+        if not self.held:
+            self._path = ()
+
+
+class CacheModel:
+    """Hold the units and snapshots of one cache, each with its last use."""
+
+    __slots__ = ("_rules", "_size", "_snapshots", "_units", "_uses")
+
+    def __init__(self, rules: CacheRules) -> None:
+        self._rules = rules
+        self._units: dict[Hashable, _Use | None] = {}
+        self._snapshots: dict[Hashable, _Use | None] = {}
+        self._uses: deque[_Use] = deque()
+        self._size = 0
+
+    def __len__(self) -> int:
+        """Give the number of units held."""
+        return len(self._units)
+
+    def known(self, path: Path) -> int:
+        """Give the length of the longest prefix held."""
+        units = self._units
+        return bisect_left(range(len(path)), 1, key=lambda index: path[index] not in units)
+
+    def usable(self, path: Path, most: int) -> int:
+        """Give the longest prefix, of `most` units at most, where a prompt can resume."""
+        depth = min(self.known(path), most)
+        if self._rules.snapshots:
+            while depth and path[depth - 1] not in self._snapshots:
+                depth -= 1
+        return depth
+
+    def store(self, path: Path, most: int, now_s: float) -> None:
+        """Take a prompt that was answered."""
+        if self._rules.forgets:
+            self.expire(now_s)
+        resumed = self.usable(path, most)
+        if not self._rules.forgets:
+            self._units.update(dict.fromkeys(path))
+            for depth in self._boundaries(path, resumed):
+                self._snapshots[path[depth - 1]] = None
+            return
+        use = _Use(now_s, path)
+        for unit in path:
+            self._use(self._units, unit, use, 1)
+        for depth in self._boundaries(path, resumed):
+            self._use(self._snapshots, path[depth - 1], use, self._rules.snapshot_cost)
+        if use.held:
+            self._uses.append(use)
+        self._shrink()
+
+    def expire(self, now_s: float) -> None:
+        """Forget what was not used for too long."""
+        ttl_s, uses = self._rules.ttl_s, self._uses
+        while ttl_s is not None and uses and now_s - uses[0].at_s > ttl_s:
+            use = uses.popleft()
+            while use.held:
+                self._drop_one(use)
+
+    def _boundaries(self, path: Path, resumed: int) -> set[int]:
+        """Name the depths whose snapshots a prompt uses: made, or resumed at."""
+        if not self._rules.snapshots:
+            return set()
+        every = self._rules.snapshot_every
+        made = range((resumed // every + 1) * every, len(path) + 1, every) if every else ()
+        return {resumed, len(path), *made} - {0}
+
+    def _use(self, held: dict[Hashable, _Use | None], key: Hashable, use: _Use, cost: int) -> None:
+        before = held.get(key)
+        if before is None:
+            self._size += cost
+        else:
+            before.release()
+        held[key] = use
+        use.held += 1
+
+    def _shrink(self) -> None:
+        capacity, uses = self._rules.capacity, self._uses
+        while capacity is not None and self._size > capacity:
+            if uses[0].held:
+                self._drop_one(uses[0])
+            else:
+                uses.popleft()
+
+    def _drop_one(self, use: _Use) -> None:
+        """Forget the deepest that was last used then: a snapshot before the unit it ends with."""
+        while True:
+            key = use.last()
+            if self._snapshots.get(key) is use:
+                del self._snapshots[key]
+                self._size -= self._rules.snapshot_cost
+                break
+            use.end -= 1
+            if self._units.get(key) is use:
+                del self._units[key]
+                self._size -= 1
+                break
+        use.release()
