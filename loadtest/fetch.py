@@ -14,6 +14,7 @@ from loadtest.taxonomy import classify_body, classify_status, classify_wire
 from loadtest.wire import Connection, WireError
 
 _MOST_BODY_BYTES = 65_536  # of an answer that is no stream: enough to see what it is
+_NO_EVENT = (b"<", b"{")  # how HTML and JSON start
 _ENCODINGS = {"gzip", "x-gzip", "deflate"}
 
 
@@ -86,15 +87,8 @@ class _Reading:
         self.ended_s = arrived_s
         reply.read_late_s = max(reply.read_late_s, late_s)
         if self._decoder is not None:
-            try:
-                chunk = self._decoder.decode(chunk)
-            except zlib.error as error:
-                reply.fail("bad_encoding", str(error))
-            except OverflowError as error:
-                reply.fail("oversized_event", str(error))
-            if reply.error is not None:
-                return True
-        if self._is_stream and reply.received_bytes == 0 and chunk[:1] in {b"<", b"{"}:
+            chunk = self._decoded(self._decoder, chunk)
+        if self._is_stream and reply.received_bytes == 0 and chunk[:1] in _NO_EVENT:
             self._is_stream = False
         if not self._is_stream:
             self._body += chunk[:_MOST_BODY_BYTES]
@@ -104,6 +98,15 @@ class _Reading:
         if self._over_s is None and (reply.done or reply.error is not None):
             self._over_s = arrived_s
         return reply.is_enough
+
+    def _decoded(self, decoder: _Decoder, chunk: bytes) -> bytes:
+        try:
+            return decoder.decode(chunk)
+        except zlib.error as error:
+            self._reply.fail("bad_encoding", str(error))
+        except OverflowError as error:
+            self._reply.fail("oversized_event", str(error))
+        return b""
 
     def finish(self) -> None:
         """Judge an answer that came to its end."""

@@ -8,6 +8,7 @@ which it arrived, and parses it incrementally.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 import orjson
@@ -19,6 +20,7 @@ from loadtest.usage import usage_fault
 
 DONE: Final = b"[DONE]"
 _DETAIL_CHARS = 200
+_HANG_UP = {"oversized_event", "bad_encoding"}  # of others the rest is read, to keep the connection
 _MOST_EVENTS = 64  # annotations kept; a hostile stream has no end of them
 
 
@@ -37,12 +39,13 @@ class Expected:
     max_event_bytes: int = 16 << 20
 
     @property
-    def most_chunks(self) -> int | None:
-        """Give the number of chunks above which an answer has no end.
+    def most_chunks(self) -> float:
+        """Give the number of chunks at which to stop: asked for, or of an answer without end.
 
         A token makes at most two chunks (a tool's name and the start of its arguments).
         """
-        return None if self.max_tokens is None else 2 * self.max_tokens + 100
+        most = inf if self.max_tokens is None else 2 * self.max_tokens + 100
+        return most if self.cancel_after_chunks is None else min(most, self.cancel_after_chunks)
 
 
 @dataclass(slots=True)
@@ -92,8 +95,10 @@ class Reply:
     _tools: ToolCalls = field(init=False, default_factory=ToolCalls)
     _texts: dict[str, list[str]] = field(init=False)
     _started_output: bool = field(init=False, default=False)
+    _limit: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self._limit = max(self.expected.most_chunks, 1)
         self._parser = EventParser(self.expected.max_event_bytes)
         self._texts = {"content": [], "reasoning": []}
 
@@ -123,14 +128,16 @@ class Reply:
     @property
     def is_enough(self) -> bool:
         """Tell whether to hang up; notes a cancellation, or an answer without end."""
-        asked, most = self.expected.cancel_after_chunks, self.expected.most_chunks
+        if self.chunks < self._limit and self.error is None:
+            return False
+        asked = self.expected.cancel_after_chunks
         if self.error is not None or self.done:
-            return self.error == "oversized_event"
+            return self.error in _HANG_UP
         if asked is not None and self.chunks >= max(asked, 1):
             self.cancelled = True
-        elif most is not None and self.chunks > most:
+        else:
             self.fail("endless", f"{self.chunks} chunks, {self.expected.max_tokens} tokens asked")
-        return self.cancelled or self.error is not None
+        return True
 
     def close(self) -> None:
         """Judge the finished stream: an answer must have tokens, its usage and an end mark."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket
 import ssl
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from gevent import ssl as gevent_ssl
 from fleet.errors import ConfigError
 from loadtest.arrival import ANCILLARY_BYTES, SO_TIMESTAMPNS, ArrivalClock
 from loadtest.client_options import ClientOptions
+from loadtest.readiness import readiness
 
-READ_BYTES = 65_536
+READ_BYTES = 8_192
+"""Most reads bring one event of a few hundred bytes; a larger buffer costs more to have."""
+_SEND_BYTES = 65_536
 _READABLE, _WRITABLE = 1, 2
 
 
@@ -49,7 +53,7 @@ def check_ca_file(options: ClientOptions) -> None:
 
 
 class Transport:
-    """Hold one open connection. `receive` is called when `readable` says so."""
+    """Hold one open connection. `receive` is called when `watch` calls back."""
 
     def __init__(self, handle: int, arrivals: ArrivalClock) -> None:
         # The plain socket of CPython: gevent's, which Locust puts in its place, waits by itself.
@@ -61,7 +65,7 @@ class Transport:
         self._tls: ssl.SSLObject | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         loop = gevent.get_hub().loop
-        self.readable: Any = loop.io(handle, _READABLE)
+        self._readable: Any = loop.io(handle, _READABLE)
         self._writable: Any = loop.io(handle, _WRITABLE)
 
     def start_tls(self, context: Any, host: str) -> None:
@@ -72,7 +76,7 @@ class Transport:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
-                gevent.get_hub().wait(self.readable)
+                gevent.get_hub().wait(self._readable)
                 data = self._socket.recv(READ_BYTES)
                 if not data:
                     raise ConnectionResetError("closed within the TLS handshake") from None
@@ -85,9 +89,17 @@ class Transport:
         if self._tls is None:
             self._send(memoryview(data))
             return
-        for start in range(0, len(data), READ_BYTES):  # no second copy of megabytes
-            self._tls.write(memoryview(data)[start : start + READ_BYTES])
+        for start in range(0, len(data), _SEND_BYTES):  # no second copy of megabytes
+            self._tls.write(memoryview(data)[start : start + _SEND_BYTES])
             self._flush()
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back, from within the event loop, whenever there is something to receive."""
+        readiness().watch(self._socket.fileno(), callback)
+
+    def forget(self) -> None:
+        """Do not call back any more."""
+        readiness().forget(self._socket.fileno())
 
     def receive(self) -> tuple[bytes | None, float, float]:
         """Read what is there: bytes, arrival, lateness; b"" = closed, None = nothing yet.
@@ -105,7 +117,7 @@ class Transport:
 
     def close(self) -> None:
         """Close; safe to call twice."""
-        for watcher in (self.readable, self._writable):
+        for watcher in (self._readable, self._writable):
             watcher.stop()
             watcher.close()
         self._socket.close()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gevent.event import Event
+from geventhttpclient._parser import HTTPResponseParser
 from geventhttpclient.response import HTTPParseError, HTTPResponse
 
 from loadtest.arrival import ArrivalClock, Clock
@@ -56,7 +57,7 @@ class _Response(HTTPResponse):
     def feed(self, data: str | bytes) -> None:
         """Take bytes. Raises HTTPParseError, but not for bytes after the end of the answer."""
         try:
-            super().feed(data)
+            HTTPResponseParser.feed(self, data)  # what HTTPResponse adds is for HEAD
         except HTTPParseError:
             if not self._begins_another:
                 raise
@@ -124,25 +125,23 @@ class _Exchange:
         if not data:
             self._closed()
             return True
-        broken = self._feed(data)
+        broken = None
+        try:
+            response.feed(data)
+        except HTTPParseError as error:
+            broken = error
         if not self._begun and response.is_final:
             self._begun = True
             self._reader.begin(response.status_code, response.head())
-        # What came whole before the damage counts.
-        enough = bool(response.body) and self._reader.read(response.take(), arrived_s, late_s)
+        enough = False
+        if response.body:  # what came whole before the damage counts
+            enough = self._reader.read(response.take(), arrived_s, late_s)
         if broken is not None:
             raise broken
-        if self._begun and response.message_complete:
+        if response.message_complete and self._begun:
             self.keeps_connection = not response.should_close()
             return True
         return enough
-
-    def _feed(self, data: bytes) -> HTTPParseError | None:
-        try:
-            self._response.feed(data)
-        except HTTPParseError as error:
-            return error
-        return None
 
     def _closed(self) -> None:
         response = self._response
@@ -196,6 +195,7 @@ class Connection:
         )
         data = head.encode("latin-1") + body
         reused = self.is_open
+        self.connect_s = 0.0
         if self._exchange(data, reader, reused=reused):
             return 0
         self._exchange(data, reader, reused=False)
@@ -213,7 +213,7 @@ class Connection:
         exchange = _Exchange(transport, reader)
         keep = False
         try:
-            transport.readable.start(exchange.on_readable)
+            transport.watch(exchange.on_readable)
             self._send(transport, data, exchange)
             self._wait(exchange, reader)
             if exchange.failure is not None:
@@ -222,7 +222,7 @@ class Connection:
                 raise exchange.failure
             keep = exchange.keeps_connection
         finally:
-            transport.readable.stop()
+            transport.forget()
             if not keep:
                 self.close()
         return True

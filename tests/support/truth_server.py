@@ -3,6 +3,7 @@
 The body of a request holds a script under `truth`: a list of steps; the first key is its kind.
 
     {"wait": 0.05}                    let time pass
+    {"spread": 0.02}                  a part of it, another for each request: streams do not beat
     {"events": {"count": 20, "gap_s": 0.02, "tokens": 1}}   paced tokens; or "gaps_s": [0.1, 0.2]
     {"event": {...}}                  one event of this JSON, or of this text
     {"drip": {...}}                   the same event, each byte in a chunk and a packet of its own
@@ -41,6 +42,7 @@ HEAD = (
     b"Connection: keep-alive\r\n\r\n"
 )
 SPIN_S = 0.0001  # a sleep shorter than this comes late more often than not
+GOLDEN = 0.618034  # multiples of it, modulo 1, are evenly spread
 MOST_ANSWERS = 50_000  # kept until somebody asks for them
 DEFAULT_SCRIPT = [{"wait": 0.02}, {"events": {"count": 16, "gap_s": 0.01}}, {"usage": {}}]
 LINGER_NONE = struct.pack("ii", 1, 0)
@@ -74,14 +76,16 @@ def token_event(tokens: int) -> bytes:
     return event(chunk)
 
 
-def actions(script: list[dict[str, Any]]) -> Iterator[Action]:
-    """Turn a script into what is sent when."""
+def actions(script: list[dict[str, Any]], number: int = 0) -> Iterator[Action]:
+    """Turn a script into what is sent when; `number` counts the requests."""
     sent_tokens = 0
     if not _has_own_start(script):
         yield 0.0, HEAD, "text"
     for step in script:
         (kind, value), *_ = step.items()
-        if kind == "events":
+        if kind == "spread":
+            yield value * (number * GOLDEN % 1.0), b"", "text"
+        elif kind == "events":
             gaps = value.get("gaps_s") or [value["gap_s"]] * (value["count"] - 1)
             tokens = value.get("tokens", 1)
             data = token_event(tokens)
@@ -169,6 +173,7 @@ class TruthServer:
         self._due: list[tuple[float, int, Client]] = []
         self._count = 0
         self._answers: list[Answer] = []
+        self._requests = 0
 
     def run(self) -> None:
         """Serve until standard input closes."""
@@ -235,7 +240,9 @@ class TruthServer:
         client.answer = Answer(str(body.get("truth_id", name)), received_s)
         if len(self._answers) < MOST_ANSWERS:
             self._answers.append(client.answer)
-        client.script = actions(body.get("truth") or [*DEFAULT_SCRIPT, {"done": True}])
+        self._requests += 1
+        script = body.get("truth") or [*DEFAULT_SCRIPT, {"done": True}]
+        client.script = actions(script, self._requests)
         self._next(client, received_s)
         return None
 

@@ -1,0 +1,143 @@
+"""Run the truth server and compare what a client measured with what was written.
+
+An error is the client's moment of arrival minus the server's moment of writing, on one clock: what
+the server was late with, and what the request took to get there, is in neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+SERVER = Path(__file__).resolve().parents[1] / "tests" / "support" / "truth_server.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Hold one load: so many streams at once, each one answer after the other."""
+
+    streams: int
+    rounds: int
+    events: int
+    gap_s: float
+
+    @property
+    def events_per_s(self) -> float:
+        """Give the rate while all streams run."""
+        return self.streams / self.gap_s
+
+    @property
+    def total_events(self) -> int:
+        """Give the number of events with a token."""
+        return self.streams * self.rounds * self.events
+
+    @property
+    def script(self) -> list[dict[str, Any]]:
+        """Give what the server does with each request, the same for all clients."""
+        paced = {"count": self.events, "gap_s": self.gap_s}
+        return [
+            {"wait": 0.05},
+            {"spread": self.gap_s},
+            {"events": paced},
+            {"usage": {}},
+            {"done": True},
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Hold what a client says of one answer; moments on the machine's monotonic clock."""
+
+    id: str
+    first_s: float
+    gaps_s: list[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Hold one client under one load."""
+
+    cpu_us_per_event: float
+    ttft_error_ms: tuple[float, float]
+    """Median and p99 of the absolute errors."""
+    gap_error_p99_ms: float
+    server_late_p99_ms: float
+    answers: int
+
+
+def pin(core: int) -> None:
+    """Bind this process to one core, where there are several."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 1:
+        os.sched_setaffinity(0, {cores[core % len(cores)]})
+
+
+@contextmanager
+def truth_server() -> Iterator[str]:
+    """Run the server on a core of its own and give its URL."""
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, str(SERVER)]
+    with subprocess.Popen(command, preexec_fn=lambda: pin(1), **pipes) as server:  # noqa: PLW1509
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.terminate()
+
+
+def take_truth(url: str) -> dict[str, Any]:
+    """Fetch, and make the server forget, what it wrote so far."""
+    with urllib.request.urlopen(f"{url}/truth") as answer:  # noqa: S310 - our own server
+        truth: dict[str, Any] = json.load(answer)
+    return truth
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Give the nearest-rank quantile."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def compare(seen: Sequence[Seen], truth: dict[str, Any], cpu_us_per_event: float) -> Result:
+    """Join what was seen with what was written."""
+    written = {answer["id"]: answer["written_s"] for answer in truth["answers"]}
+    first_ms: list[float] = []
+    gaps_ms: list[float] = []
+    for answer in seen:
+        moments = written[answer.id]
+        first_ms.append(abs(answer.first_s - moments[0]) * 1000)
+        gaps_ms += _gap_errors_ms(answer, moments)
+    late_s = [
+        wrote - due
+        for answer in truth["answers"]
+        for wrote, due in zip(answer["written_s"], answer["due_s"], strict=True)
+    ]
+    return Result(
+        cpu_us_per_event=cpu_us_per_event,
+        ttft_error_ms=(quantile(first_ms, 0.5), quantile(first_ms, 0.99)),
+        gap_error_p99_ms=quantile(gaps_ms, 0.99),
+        server_late_p99_ms=quantile(late_s, 0.99) * 1000,
+        answers=len(seen),
+    )
+
+
+def _gap_errors_ms(answer: Seen, written: Sequence[float]) -> list[float]:
+    """Compare gap by gap; where several events are one arrival, with those that were written."""
+    true_gaps = [after - before for before, after in pairwise(written)]
+    if len(answer.gaps_s) == len(true_gaps):
+        pairs = zip(answer.gaps_s, true_gaps, strict=True)
+        return [abs(gap - true) * 1000 for gap, true in pairs]
+    errors, arrival_s, last, position = [], answer.first_s, written[0], 0
+    for gap_s in answer.gaps_s:
+        arrival_s += gap_s
+        while position + 1 < len(written) and written[position + 1] <= arrival_s:
+            position += 1
+        errors.append(abs(gap_s - (written[position] - last)) * 1000)
+        last = written[position]
+    return errors
