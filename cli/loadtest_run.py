@@ -20,7 +20,7 @@ from lab.load_test import LoadOptions, load_test
 from lab.rehearsal import Surroundings
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-_TARGET = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
+_PAIR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
 FOLDER = "loadtests"
 
 _TARGET_OPTIONS = (
@@ -49,6 +49,15 @@ _TARGET_OPTIONS = (
         help="File that holds the API key alone.",
     ),
 )
+_RESULT_OPTIONS = (
+    click.option(
+        "--metrics", multiple=True, metavar="REGION=URL",
+        help="Prometheus page of a frontend or engine, to cross-check with. Repeat it.",
+    ),
+    click.option(
+        "--gpus", multiple=True, metavar="REGION=N", help="GPUs that serve a region. Repeat it."
+    ),
+)  # fmt: skip
 _LOAD_OPTIONS = (
     click.option(
         "--traffic",
@@ -104,6 +113,9 @@ _RUN_OPTIONS = (
         help="A new folder for all files. Default: one below the work folder.",
     ),
 )  # fmt: skip
+_OF_TARGET = (
+    "targets", "model", "tokenizer_dir", "block_size", "api_key_file", "metrics", "gpus"
+)  # fmt: skip
 _OF_SETTINGS = (
     "traffic", "users", "sessions_per_minute", "duration_s", "seed", "token_scale", "time_scale"
 )  # fmt: skip
@@ -122,7 +134,7 @@ def _with(
 
 @click.command()
 @click.argument("fleet_file", required=False, type=click.Path(path_type=Path))
-@_with(_TARGET_OPTIONS, _LOAD_OPTIONS, _RUN_OPTIONS)
+@_with(_TARGET_OPTIONS, _RESULT_OPTIONS, _LOAD_OPTIONS, _RUN_OPTIONS)
 @work_dir_option
 @output_option
 def run(fleet_file: Path | None, work_dir: Path | None, output: str, **given: Any) -> None:
@@ -159,9 +171,9 @@ def _target(
     if given["users"] is not None and given["sessions_per_minute"] is not None:
         raise ConfigError("--users, --sessions-per-minute: both given. Choose one.")
     if fleet_file is not None:
-        for name in ("targets", "model", "tokenizer_dir", "block_size", "api_key_file"):
+        for name in _OF_TARGET:
             if given[name]:
-                option = name.removesuffix("s").removesuffix("_dir").replace("_", "-")
+                option = name.replace("targets", "target").removesuffix("_dir").replace("_", "-")
                 raise ConfigError(
                     f"--{option}: the running lab of {fleet_file} decides that. "
                     "Leave it out, or leave out the fleet file."
@@ -185,7 +197,33 @@ def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
             raise ConfigError(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
     known = ("model", "tokenizer_dir", "api_key_file")
     settings = {name: given[name] for name in known if given[name] is not None}
+    settings["results"] = _results(given, targets)
     return endpoint_target(targets, settings, block_size=given["block_size"])
+
+
+def _results(given: Mapping[str, Any], targets: Mapping[str, str]) -> dict[str, Any]:
+    """Read what an endpoint is measured against; each region must be a target."""
+    metrics: dict[str, tuple[str, ...]] = {}
+    for region, url in _pairs("--metrics", given["metrics"]):
+        metrics[region] = (*metrics.get(region, ()), url)
+    gpus = dict(_pairs("--gpus", given["gpus"]))
+    for option, regions in (("--metrics", metrics.keys()), ("--gpus", gpus.keys())):
+        if unknown := sorted(regions - targets.keys()):
+            raise ConfigError(
+                f"{option} {unknown[0]}: is no region of --target. Known: {', '.join(targets)}."
+            )
+    return {"metrics": metrics, "gpus": gpus or None}
+
+
+def _pairs(option: str, words: tuple[str, ...]) -> list[tuple[str, str]]:
+    found = [(word, _PAIR.fullmatch(word)) for word in words]
+    for word, pair in found:
+        if pair is None:
+            raise ConfigError(
+                f"{option} {word}: is no pair of a name and a value. "
+                f"Give them as in --target eu=https://llm.example or --gpus eu=72."
+            )
+    return [(pair[1], pair[2]) for _, pair in found if pair is not None]
 
 
 def _targets(words: tuple[str, ...]) -> dict[str, str]:
@@ -195,17 +233,10 @@ def _targets(words: tuple[str, ...]) -> dict[str, str]:
             "or --target REGION=URL."
         )
     targets: dict[str, str] = {}
-    for word in words:
-        found = _TARGET.fullmatch(word)
-        if found is None:
-            raise ConfigError(
-                f"--target {word}: is no REGION=URL. "
-                "Give a name and a base URL: --target eu=https://llm.example"
-            )
-        region, url = found[1], found[2].rstrip("/")
+    for region, url in _pairs("--target", words):
         if region in targets:
             raise ConfigError(
                 f"--target {region}: is given twice. Give each region a name of its own."
             )
-        targets[region] = url
+        targets[region] = url.rstrip("/")
     return targets

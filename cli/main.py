@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
+    "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli.confirm import YES, confirm
 from cli.options import work_dir_option
 from cli.output import print_line
 from cli.progress import TerminalProgress
@@ -33,8 +34,6 @@ from lab.drive import (
     who,
 )
 from lab.rollout import LabRollouts, require_over
-
-YES = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
 
 
 @click.command()
@@ -69,7 +68,7 @@ def start(
     if not plan.steps:
         return EXIT_GO
     require_possible(fleet, plan, running.releases[plan.old], new)
-    _confirm(yes=options["yes"], what="Start it?")
+    confirm(yes=options["yes"], what="Start it?")
     sources = {**rollouts.sources(), plan.new: source}
     started = recorded(fleet, plan, strategy, releases=sources, by=who(), at_s=now_s())
     journal = rollouts.begin(started, holder())
@@ -144,22 +143,13 @@ def rollback(fleet_file: Path, scope: Scope, yes: bool, work_dir: Path | None) -
     state = state_of(journal)
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
     click.echo(f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas")
-    _confirm(yes=yes, what="Roll back?")
+    confirm(yes=yes, what="Roll back?")
     with _resumable(rollouts):
         came = turn_back(rollouts, journal, scope, _progress())
     if came is None:
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return EXIT_GO
     return _told(journal, came, good="rolled-back")
-
-
-def _confirm(*, yes: bool, what: str) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        command = click.get_current_context().command_path
-        raise ConfigError(f"{command}: nobody can be asked here. Give --yes.")
-    click.confirm(what, abort=True, err=True)
 
 
 def _drive(rollouts: LabRollouts, journal: Journal) -> Wait | Over:

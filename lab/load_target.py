@@ -13,7 +13,7 @@ from lightkube import Client, KubeConfig
 
 from fleet.errors import ConfigError, LabError
 from fleet.load import Fleet
-from fleet.plan import make_plan
+from fleet.plan import RegionPlan, make_plan
 from lab.mocked import mocked
 from lab.reach import RegionReach
 from lab.state import LabState, running_state
@@ -55,7 +55,12 @@ def endpoint_target(
         settings={
             "targets": dict(targets), "token_scale": 1.0, "time_scale": 1.0, **known, **settings
         },
-        facts=RunFacts(name=", ".join(targets), real=real, unknown=unknown),
+        facts=RunFacts(
+            name=", ".join(targets),
+            replicas=dict.fromkeys(targets, ()),  # each is reported, also an idle one
+            real=real,
+            unknown=unknown,
+        ),
         gates="endpoint",
         look=lambda facts, _records: facts,
     )  # fmt: skip
@@ -77,6 +82,7 @@ def lab_target(fleet: Fleet, work_dir: Path) -> LoadTarget:
         },
         roles={name: role for region in plan.regions for name, role in region.roles.items()},
         worker_names=_registered(reached),
+        gpus=serving_gpus(fleet, plan.regions),
         real=_versions(REAL),
         mocked=mocked(fleet.release),
     )
@@ -88,6 +94,12 @@ def lab_target(fleet: Fleet, work_dir: Path) -> LoadTarget:
         gates="rehearsal",
         look=lambda facts, records: _look_again(facts, records, reached, base.model),
     )
+
+
+def serving_gpus(fleet: Fleet, regions: Sequence[RegionPlan]) -> dict[str, int]:
+    """Count the GPUs that serve in each region, those of prefill too."""
+    per_replica = fleet.release.nodes * fleet.hardware.gpus_per_node
+    return {region.name: region.replicas * per_replica for region in regions if region.replicas}
 
 
 def _kept_lab(fleet: Fleet, work_dir: Path) -> LabState:

@@ -19,14 +19,14 @@ from lab.ports import require_free_port
 from lab.rehearsal import Surroundings
 from lab.steps import Step, Steps
 from loadtest.chat import make_chat
-from loadtest.gates import Gate, gates_file, load_gates
+from loadtest.gates import GateSet, gates_file, load_gate_set
 from loadtest.judging import JudgedRun, judge_run
 from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
 from loadtest.run import generator_command
 from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.run_folder import read_run
-from loadtest.settings import LoadSettings, read_settings
+from loadtest.saved_run import read_saved, require_new
+from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
 from loadtest.traffic import Seeds
 from loadtest.words import read_vocabulary
@@ -52,11 +52,11 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
     """Send the load and judge it; raises ConfigError before anything is sent that cannot work."""
     steps = Steps(progress=around.progress, clock=time.monotonic)
     with steps.step("check") as step:
-        gates = load_gates(gates_file(options.gates or target.gates))
+        gates = load_gate_set(gates_file(options.gates or target.gates))
         settings = _settings(target, options)
         facts = _checked(settings, target, options, around, step)
     with steps.step("traffic") as step:
-        _require_empty(options.out_dir)
+        require_new(options.out_dir)
         write_facts(facts, options.out_dir)
         interrupted = _send(settings, options, around, step)
     with steps.step("judge") as step, shielded():
@@ -82,7 +82,8 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
 
 
 def _option(path: tuple[int | str, ...]) -> str:
-    name = str(path[0]).replace("_", "-") if path else "users, --sessions-per-minute"
+    parts = [part for part in path if part != "results"]  # what is nested has an option of its own
+    name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
 
 
@@ -137,13 +138,6 @@ def _expected(settings: LoadSettings) -> float:
     return open_loop(settings.sessions_per_minute or 0.0, settings.duration_s, pace)
 
 
-def _require_empty(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(
-            f"{folder}: is not empty, and results of two runs would mix. Give another --out."
-        )
-
-
 def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, step: Step) -> bool:
     command = generator_command(
         settings,
@@ -162,20 +156,15 @@ def _judge(
     folder: Path,
     target: LoadTarget,
     facts: RunFacts,
-    gates: tuple[Gate, ...],
+    gates: GateSet,
     *,
     interrupted: bool,
 ) -> JudgedRun:
     if interrupted:
         note = "Interrupted: the load was ended before its time."
         facts = facts.model_copy(update={"notes": (*facts.notes, note)})
-    facts = target.look(facts, read_run(folder).records)
+    facts = target.look(facts, read_saved(folder).records)
     write_facts(facts, folder)
-    judged = judge_run(read_run(folder), gates)
+    judged = judge_run(read_saved(folder), gates)
     write_files(judged.report(), folder)
     return judged
-
-
-def saved_gates(folder: Path) -> Path | None:
-    """Name the gates that a saved run was judged by."""
-    return read_settings(folder).gates_file

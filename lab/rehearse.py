@@ -19,7 +19,9 @@ from lab.events import outages, read_events
 from lab.interrupts import interruptible, shielded
 from lab.lab import Lab
 from lab.load_settings import check_traffic, load_settings
+from lab.load_target import serving_gpus
 from lab.meter import MemoryMeter
+from lab.mocked import mocked
 from lab.rehearsal import Rehearsal, RehearsalOptions, Surroundings
 from lab.report import write_report
 from lab.report_data import Findings, build_report
@@ -27,9 +29,11 @@ from lab.state import LabState
 from lab.steps import Steps
 from lab.traffic import run_traffic
 from lab.work_folder import claim
-from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, judge, load_gates
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, read_generator, read_records
-from loadtest.summary import RunContext, Summary, summarise
+from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, about, judge, load_gates
+from loadtest.run_facts import Machine, RunFacts, write_facts
+from loadtest.run_folder import read_run
+from loadtest.settings import SETTINGS_FILE, read_settings
+from loadtest.summary import Summary, summarise
 from verify.smoke import reports_cached
 
 AFTER_PACKING = ("engines", "traffic", "judge")
@@ -156,7 +160,8 @@ def _warn_of_hidden_cache(run: _Run, lab: Lab) -> None:
 
 
 def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
-    generator = read_generator(run.folder / GENERATOR_FILE)
+    files = read_run(run.folder)
+    generator = files.generator
     began = datetime.fromisoformat(generator.started_at).timestamp()
     run.findings.traffic_began = began
     for region in lab.regions:
@@ -164,19 +169,25 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
         run.findings.events += tuple(event for event in events if event.at >= began)
     registered = _workers(lab)
     workers = run.workers | registered
-    records = tuple(read_records(run.folder / REQUESTS_FILE))
+    records = files.records
     seen = {id_ for record in records for id_ in (record.worker, record.prefill_worker)}
     busy = {name for id_, name in workers.items() if id_ in seen}
-    context = RunContext(
-        block_size=lab.settings.fleet.release.block_size,
+    facts = RunFacts(
+        name=run.fleet.spec.name,
+        command=run.around.command,
         replicas={region.name: _replica_names(region) for region in run.plan.regions},
         worker_names=workers,
         registered=frozenset(registered.values()),
         roles={name: role for region in lab.regions for name, role in region.roles.items()},
         answered=_ask_idle(lab, busy),
+        gpus=serving_gpus(run.fleet, run.plan.regions),
+        mocked=mocked(run.fleet.release),
+        machine=Machine.here(),
     )
-    summary = summarise(records, generator, context)
-    return summary, judge(summary, run.gates)
+    write_facts(facts, run.folder)  # so that the run can be judged again without the lab
+    settings = read_settings(run.folder / SETTINGS_FILE)
+    summary = summarise(files.records, files.generator, facts.context(settings, files))
+    return summary, judge(summary, about(run.gates, settings))
 
 
 def _ask_idle(lab: Lab, busy: set[str]) -> frozenset[str]:

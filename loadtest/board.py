@@ -16,6 +16,7 @@ from loadtest.histogram import Histogram
 from loadtest.live_figures import LiveFigures
 from loadtest.result_options import ResultOptions
 from loadtest.search import Figures, Found, Trial
+from loadtest.server_truth import Page
 
 MOST_SAMPLES = 900
 _STALE_S = 10.0  # a process that did not report for so long is shown as silent
@@ -52,6 +53,8 @@ class Board:
     lag: Histogram = field(default_factory=Histogram)
     ttft: dict[tuple[str, str], Histogram] = field(default_factory=dict)
     """Of each replica, by its region and name."""
+    pages: Sequence[Page] = ()
+    """What servers count, where their pages are named."""
     _window: LiveFigures = field(init=False)
     _trial: LiveFigures = field(init=False)
     _trial_lag: Histogram = field(default_factory=Histogram)
@@ -70,7 +73,7 @@ class Board:
         self.figures, self._window, self._trial = (LiveFigures(options) for _ in range(3))
         self.lag, self._trial_lag = Histogram(), Histogram()
         self.workers, self._seen_s, self.samples, self.ttft = {}, {}, [], {}
-        self.trials, self.found = (), None
+        self.trials, self.found, self.pages = (), None, ()
         self._every, self._ticks, self._sampled_s = 1, 0, self.clock()
 
     def take(self, process: str, report: Mapping[str, Any]) -> None:
@@ -151,6 +154,8 @@ class Board:
 
     def gate_figures(self) -> dict[str, float | None]:
         """Give the figures so far by the names that gates use; what is not known is left out."""
+        if not self.workers:
+            return {}
         elapsed_s = self.elapsed_s()
         totals = self.figures.totals(elapsed_s)
         requests, errors = totals["requests"], totals["errors"]
@@ -168,10 +173,9 @@ class Board:
             "generator.lag_p50_ms": self.lag.rank(0.50),
             "generator.lag_p99_ms": self.lag.rank(0.99),
             "generator.sessions_started": self._sum("sessions_started"),
+            "generator.cpu_share": max(health.cpu_share for health in self.workers.values()),
+            "generator.users": self._sum("users"),
         }
-        if self.workers:
-            busiest = max(health.cpu_share for health in self.workers.values())
-            found |= {"generator.cpu_share": busiest, "generator.users": self._sum("users")}
         for metric, name in (
             ("ttft", "ttft_ms"), ("e2e", "e2e_ms"), ("tpot", "tpot_ms"), ("chunk_gap", "gap_ms"),
         ):  # fmt: skip

@@ -94,7 +94,8 @@ class _Work:
 
 
 def hit_of(good: Sequence[Record]) -> Hit:
-    """Compute the hit rates of successful requests."""
+    """Compute the hit rates of successful requests; a cancelled one could not report any."""
+    good = [record for record in good if not record.cancelled]
     reported = [record for record in good if record.cached_tokens is not None]
     prompt = sum(record.prompt_tokens or 0 for record in reported)
     cached = sum(record.cached_tokens or 0 for record in reported)

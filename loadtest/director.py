@@ -7,23 +7,19 @@ number of users; the shape here says what the director wants at the moment.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import gevent
-import orjson
 from locust import LoadTestShape
 from locust.env import Environment
 
-from fleet.errors import LoadError
 from loadtest.board import Board
 from loadtest.player import Timer
 from loadtest.search import Found, Next, SearchOptions, Trial, judge_trial, next_trial
+from loadtest.search_file import write_search
 from loadtest.settings import LoadSettings
 from loadtest.stages import level_at, stage_at
-
-SEARCH_FILE = "search.json"
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +142,3 @@ class Director:
             if environment.runner.user_count == users:
                 return
             gevent.sleep(_LOOK_S)
-
-
-def write_search(folder: Path, trials: Sequence[Trial], found: Found) -> None:
-    """Write what the search found, and every trial that led to it."""
-    document = {"found": asdict(found), "trials": [asdict(trial) for trial in trials]}
-    path = folder / SEARCH_FILE
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    except OSError as error:
-        raise LoadError(f"{path}: {error.strerror}. Give a folder with space.") from error

@@ -100,7 +100,8 @@ class WorkerLink:
 
     def _begin(self, msg: Message, **_: Any) -> None:
         if msg.data["run_id"] == self._run_id:
-            self._player.begin(msg.data["members"], msg.data["elapsed_s"])
+            self._player.begin(msg.data["elapsed_s"])
+            self._player.share(msg.data["members"], msg.data["from_s"])
 
     def _members(self, msg: Message, **_: Any) -> None:
         self._player.share(msg.data["members"], msg.data["from_s"])
@@ -172,7 +173,7 @@ class MasterLink:
         self._since = Timer()
         self._members = tuple(item for item in self._alive() if item in self._ready)
         for client_id in self._members:
-            self._send_begin(client_id)
+            self._send_begin(client_id, from_s=0.0)
 
     def watch(self) -> None:
         """Notice workers that are lost, and those that come back, until the greenlet is killed."""
@@ -188,7 +189,7 @@ class MasterLink:
                 self._file.regain(client_id)
             members = [item for item in alive if item in self._ready]
             if set(members) != set(self._members):
-                self._share(members, 0.0)
+                self._share(members)
 
     def enter(self, stage: str) -> None:
         """Stamp what all send from now on."""
@@ -232,17 +233,22 @@ class MasterLink:
         plan = self._plan | {"index": numbers.index, "count": numbers.count}
         self._runner.send_message(PLAN, plan, client_id)
 
-    def _send_begin(self, client_id: str) -> None:
+    def _send_begin(self, client_id: str, from_s: float) -> None:
         if self._since is not None:
-            begin = {"members": self._members, "elapsed_s": self._since.elapsed_s()}
-            run_id = {"run_id": self._plan["run_id"]}
-            self._runner.send_message(BEGIN, begin | run_id, client_id)
+            begin = {
+                "run_id": self._plan["run_id"],
+                "elapsed_s": self._since.elapsed_s(),
+                "members": self._members,
+                "from_s": from_s,
+            }
+            self._runner.send_message(BEGIN, begin, client_id)
 
-    def _share(self, members: list[str], ahead_s: float) -> None:
+    def _share(self, members: list[str]) -> float:
+        """Share arrivals anew, from a moment on by which all have heard of it; give that moment."""
         self._members = tuple(members)
-        if self._since is not None:
-            split = {"members": self._members, "from_s": self._since.elapsed_s() + ahead_s}
-            self._runner.send_message(MEMBERS, split)
+        from_s = 0.0 if self._since is None else self._since.elapsed_s() + _AHEAD_S
+        self._runner.send_message(MEMBERS, {"members": self._members, "from_s": from_s})
+        return from_s
 
     def _hello(self, msg: Message, **_: Any) -> None:
         self._greeted.add(msg.node_id)
@@ -255,8 +261,7 @@ class MasterLink:
             return
         self._ready.add(msg.node_id)
         if self._since is not None:  # it joined later
-            self._share([*self._members, msg.node_id], _AHEAD_S)
-            self._send_begin(msg.node_id)
+            self._send_begin(msg.node_id, from_s=self._share([*self._members, msg.node_id]))
 
     def _failed(self, msg: Message, **_: Any) -> None:
         if msg.data["run_id"] != self._plan["run_id"]:

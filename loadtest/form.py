@@ -6,18 +6,21 @@ press start would read it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from locust.argument_parser import LocustArgumentParser
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import ConfigError
 from loadtest.profiles import known_profiles, load_profile
 from loadtest.settings import LoadSettings, change_settings
 from loadtest.stages import parse_stages, stages_text
 
+if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
+    from locust.argument_parser import LocustArgumentParser
+
 ORIGIN = "start form"
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +129,17 @@ def _load(
     if asked and settings.search is None:
         raise ConfigError(f"{SEARCH}: the settings file gives no limits. Add `search` to it.")
     users = options.get("num_users")
-    if not asked and users and (is_form or settings.users is not None):
+    if is_form and not asked:
         return none | {"users": users}
-    return {}
+    return {"users": users} if users and not asked and settings.users is not None else {}
 
 
 def _number(name: str, text: str, kind: type[int] | type[float]) -> float:
     try:
-        return kind(text)
-    except ValueError as error:
-        shown = text if len(text) <= 40 else text[:37] + "..."
-        raise ConfigError(f"{name}: {shown!r} is no number. Write for example 1.") from error
+        number = kind(text)
+        if math.isfinite(number):
+            return number
+    except (ValueError, OverflowError):  # thousands of digits are no number either
+        pass
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    raise ConfigError(f"{name}: {shown!r} is no number. Write for example 1.")

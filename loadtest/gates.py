@@ -17,6 +17,7 @@ from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO, ConfigError, Problem
 from fleet.schema import FileModel, found_text, suggestion, validate
 from fleet.yaml_document import Document, read_document
 from loadtest.metric_paths import is_metric, metric_value, near_metric
+from loadtest.result_options import ServiceLevels
 from loadtest.settings import LoadSettings
 from loadtest.summary import Summary, summary_json
 
@@ -43,17 +44,27 @@ class Gate(FileModel):
     op: Literal[">=", "<="]
     limit: float
     why: str
-    only: Literal["open-loop", "closed-loop"] | None = None
-    """The kind of load that a gate is about; None: any."""
+    only: Literal["open-loop", "closed-loop", "server-pages"] | None = None
+    """The kind of run that a gate is about; None: any."""
 
 
 class _GatesFile(FileModel):
     """One file of gates; with `extends` its gates replace those of the same id, or come after."""
 
     extends: str | None = None
+    levels: ServiceLevels | None = None
+    """What a request has to meet to be goodput."""
     without: tuple[str, ...] = ()
     """Ids of the other file's gates that are left out."""
     gates: tuple[Gate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSet:
+    """Hold gates, and what a request has to meet to be goodput; None: what the run was told."""
+
+    gates: tuple[Gate, ...]
+    levels: ServiceLevels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +96,30 @@ class Judgement:
 
 def load_gates(path: Path = DEFAULT_GATES_FILE) -> tuple[Gate, ...]:
     """Read gates; raises ConfigError with all faults, unknown metrics and ids given twice too."""
+    return load_gate_set(path).gates
+
+
+def load_gate_set(path: Path) -> GateSet:
+    """Read gates and the service levels of goodput; raises ConfigError with all faults."""
     return _load(path, frozenset())
 
 
-def _load(path: Path, within: frozenset[Path]) -> tuple[Gate, ...]:
+def _load(path: Path, within: frozenset[Path]) -> GateSet:
     document = read_document(path)
     file, problems = validate(_GatesFile, document)
     if file is None or problems:
         raise ConfigError.of(problems)
     extended = _extended(file, document, within | {path.resolve()})
-    if problems := list(_faults(file, extended, document)):
+    if problems := list(_faults(file, extended.gates, document)):
         raise ConfigError.of(problems)
     own = {gate.id: gate for gate in file.gates}
-    kept = [own.pop(gate.id, gate) for gate in extended if gate.id not in file.without]
-    return (*kept, *own.values())
+    kept = [own.pop(gate.id, gate) for gate in extended.gates if gate.id not in file.without]
+    return GateSet(gates=(*kept, *own.values()), levels=file.levels or extended.levels)
 
 
-def _extended(file: _GatesFile, document: Document, within: frozenset[Path]) -> tuple[Gate, ...]:
+def _extended(file: _GatesFile, document: Document, within: frozenset[Path]) -> GateSet:
     if file.extends is None:
-        return ()
+        return GateSet(gates=())
     path = gates_file(file.extends, beside=Path(document.file))
     if path.resolve() in within:
         what = f"{found_text(file.extends)} extends this file, directly or through others"
@@ -123,16 +139,21 @@ def gates_file(name: str, *, beside: Path | None = None) -> Path:
 
 
 def about(gates: Sequence[Gate], settings: LoadSettings) -> tuple[Gate, ...]:
-    """Choose the gates that are about the kind of load that was made."""
-    kind = "closed-loop" if settings.users is not None else "open-loop"
-    return tuple(gate for gate in gates if gate.only in (None, kind))
+    """Choose the gates that are about a run: about how load was made, and what was read."""
+    kinds = {None, "closed-loop" if settings.users is not None else "open-loop"}
+    if settings.results.metrics:
+        kinds.add("server-pages")
+    return tuple(gate for gate in gates if gate.only in kinds)
 
 
 def judge(summary: Summary, gates: Sequence[Gate]) -> Judgement:
     """Compare each gate with the summary and decide."""
     figures = summary_json(summary)
-    results = tuple(_result(gate, metric_value(figures, gate.metric)) for gate in gates)
-    return Judgement(verdict=verdict_of(results), gates=results)
+    results = tuple(
+        _result(gate, metric_value(figures, gate.metric, min if gate.op == ">=" else max))
+        for gate in gates
+    )
+    return Judgement(verdict=_verdict(results), gates=results)
 
 
 def _faults(file: _GatesFile, extended: Sequence[Gate], document: Document) -> Iterator[Problem]:
@@ -172,8 +193,7 @@ def _result(gate: Gate, value: float | None) -> GateResult:
     )
 
 
-def verdict_of(results: Sequence[GateResult]) -> Verdict:
-    """Decide from how the gates came out."""
+def _verdict(results: Sequence[GateResult]) -> Verdict:
     failed = {result.kind for result in results if result.status == "fail"}
     if "validity" in failed:
         return "invalid"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from loadtest.gates import Gate, GateResult, Judgement, about, judge, verdict_of
-from loadtest.run_folder import RunFolder
+from loadtest.gates import GateSet, Judgement, about, judge
+from loadtest.saved_run import SavedRun
 from loadtest.summary import Summary, summarise, summary_json
 
 REPORT_KIND = "loadtest"
@@ -19,7 +18,7 @@ REPORT_SCHEMA = 1
 class JudgedRun:
     """Hold a run, its figures and what gates say of them."""
 
-    run: RunFolder
+    run: SavedRun
     summary: Summary
     judgement: Judgement
 
@@ -34,7 +33,7 @@ class JudgedRun:
             "verdict": self.judgement.verdict,
             "started_at": run.generator.started_at,
             "command": list(facts.command),
-            "notes": [*facts.notes, *_lost_notes(run)],
+            "notes": [*facts.notes, *self.summary.run.findings],
             "real": list(facts.real),
             "mocked": list(facts.mocked),
             "unknown": list(facts.unknown),
@@ -56,28 +55,12 @@ class JudgedRun:
         }
 
 
-def judge_run(run: RunFolder, gates: Sequence[Gate]) -> JudgedRun:
+def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
     """Compute the figures of a run and hold them against gates."""
-    summary = summarise(run.records, run.generator, run.facts.context(run.settings.block_size))
-    judgement = judge(summary, about(gates, run.settings))
-    if run.lost:
-        results = (_lost_gate(run), *judgement.gates)
-        judgement = replace(judgement, verdict=verdict_of(results), gates=results)
+    context = run.facts.context(run.settings, run.files)
+    if gates.levels is not None:
+        results = context.results.model_copy(update={"slo": gates.levels})
+        context = replace(context, results=results)
+    summary = summarise(run.records, run.generator, context)
+    judgement = judge(summary, about(gates.gates, run.settings))
     return JudgedRun(run=run, summary=summary, judgement=judgement)
-
-
-def _lost_gate(run: RunFolder) -> GateResult:
-    return GateResult(
-        id="workers-ended",
-        title="Workers of the generator that were lost",
-        kind="validity",
-        op="<=",
-        limit=0.0,
-        value=float(len(run.lost)),
-        status="fail",
-        why="What a lost worker waited for, and how late it was, nobody knows.",
-    )
-
-
-def _lost_notes(run: RunFolder) -> list[str]:
-    return [f"{name} was lost: its requests are counted, its health is not." for name in run.lost]

@@ -13,7 +13,7 @@ For whoever shows or sends them (all per process; a master merges what its worke
   attainable_global, output, hit, attainable_hit, ratio, regret.
 - `totals(elapsed_s)` gives one dict: requests, errors, output_tokens_per_s,
   output_tokens_per_s_gpu, goodput_share, good_requests_per_s, good_tokens_per_s; None = not known.
-- `clear()` forgets all, for the next test.
+- `plain()` gives all there is, as a delta; `clear()` forgets all, for the next test.
 
 Counts are exact after any merge; percentiles are nearest rank and at most 1 % high.
 """
@@ -73,7 +73,7 @@ class Counts:
             self.selected += record.selected_tokens
             self.best += record.best_tokens
         if record.cached_tokens is None:
-            self.unreported += 1
+            self.unreported += not record.cancelled  # its stream was cut before the report
             return
         self.prompt += record.prompt_tokens or 0
         self.cached += record.cached_tokens
@@ -192,6 +192,10 @@ class LiveFigures:
     def merge(self, delta: Mapping[str, Any]) -> None:
         """Add what another process gave; an empty dict is nothing."""
         self._fresh.merge(_Sums.of(delta))
+
+    def plain(self) -> Delta:
+        """Give everything, told or not, in the form of a delta: to keep."""
+        return self._all().plain()
 
     def latency_rows(self, cut: LatencyCut = "region") -> list[dict[str, Any]]:
         """Give the rows of a latency table, all regions together first where there are several."""

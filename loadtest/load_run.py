@@ -86,7 +86,7 @@ def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
             breathe=breathe,
         ),
         oracle=CacheOracle(settings.block_size, settings.oracle, clock),
-        recorder=Recorder(settings=settings, clock=clock, started_at=started_at),
+        recorder=Recorder(settings=settings, clock=clock, started_at=datetime.now(UTC)),
     )
     probe = Message(role="user", content=vocabulary.draw(seeds.words("warm"), 1))
     for region in settings.targets:

@@ -24,7 +24,8 @@ from loadtest.form import changes_by
 from loadtest.gates import DEFAULT_GATES_FILE, load_gates
 from loadtest.numbering import Numbers
 from loadtest.open_loop import ArrivalUser
-from loadtest.player import Player
+from loadtest.player import ALONE, Player
+from loadtest.server_watch import ServerWatch, watch_servers
 from loadtest.settings import LoadSettings, change_settings
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
@@ -49,10 +50,11 @@ class LoadTest:
     """The settings of the coming start, as checked, and what differs from the file."""
     _watchers: list[Any] = field(default_factory=list)
     _is_preparing: bool = False
+    _servers: ServerWatch | None = None
 
     def __post_init__(self) -> None:
         """Connect to the other processes, and show the page; raises FleetError."""
-        self.player = Player(self.environment)
+        self.player = Player(self.environment, self._give_up)
         settings, runner = self.read_settings(), self.environment.runner
         if isinstance(runner, WorkerRunner):
             self.environment.user_classes[:] = [CodingAgentUser, ArrivalUser]
@@ -61,6 +63,8 @@ class LoadTest:
         if isinstance(runner, MasterRunner):
             self.master = MasterLink(runner, self.board.take)
         self.choose(vars(self.environment.parsed_options), is_form=False)
+        self.environment.host = ", ".join(settings.targets.values())
+        self._prefill(settings)
         if self.environment.web_ui is not None:
             self._show_page(settings)
 
@@ -97,11 +101,14 @@ class LoadTest:
             self._fail(error)
         finally:
             self._is_preparing = False
+        self._servers = watch_servers(settings.results, settings.out_dir)
+        self.board.pages = self._servers.pages
         if self.master is not None:
             self.master.begin()
             self._watchers.append(gevent.spawn(self.master.watch))
         else:
             self.player.begin()
+            self.player.share((ALONE,), 0.0)
         self._watchers += director.begin(self.environment)
         self._watchers.append(gevent.spawn(self._sample, director))
         self._end_in_time(director)
@@ -113,6 +120,9 @@ class LoadTest:
         self.player.end()
         if is_worker(self.environment):
             return
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.finish()
         if self.master is not None:
             self.master.end()
         self.board.take(_LOCAL, self.player.report())
@@ -142,6 +152,13 @@ class LoadTest:
             # Greenlets of their own: both end the one that starts the test, which is this.
             gevent.spawn(self._leave if alone else runner.stop)
         raise GreenletExit
+
+    def _give_up(self, error: FleetError) -> None:
+        """End a run that cannot go on, with the error's exit code; what was written stays."""
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - stderr is where errors go
+        self.environment.process_exit_code = error.exit_code
+        if self.environment.runner is not None:
+            gevent.spawn(self.environment.runner.quit)
 
     def _leave(self) -> None:
         runner, web_ui = self.environment.runner, self.environment.web_ui
@@ -187,7 +204,6 @@ class LoadTest:
         gates = load_gates(settings.gates_file or DEFAULT_GATES_FILE)
         shown = tables(self.board, gates, self._offered)
         attach(web_ui, self.board, shown, self._check_form)
-        self._prefill(settings)
 
     def _check_form(self, form: Mapping[str, str]) -> None:
         """Take what the form says: a start, or another number of users for what is running."""
@@ -205,16 +221,15 @@ class LoadTest:
         return None if self._director is None else self._director.offered_users()
 
     def _prefill(self, settings: LoadSettings) -> None:
-        """Offer the settings in the page's form; what the command line gave stays."""
-        self.environment.host = ", ".join(settings.targets.values())
-        if runs_alone(self.environment):
-            return
-        planned_s = settings.planned_s
-        offered = {
+        """Take users and times from the settings; what the command line gave stays."""
+        offered: dict[str, Any] = {
             "num_users": settings.planned_users,
             "spawn_rate": settings.spawn_per_s,
-            "run_time": f"{ceil(planned_s)}s" if planned_s and not settings.stages else None,
         }
+        if not runs_alone(self.environment):  # in the form; alone, we end it in time ourselves
+            planned_s = settings.planned_s
+            timed = planned_s is not None and not settings.stages
+            offered["run_time"] = f"{ceil(planned_s or 0)}s" if timed else None
         for name, value in offered.items():
             if option(self.environment, name) is None:
                 setattr(self.environment.parsed_options, name, value)

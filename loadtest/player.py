@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,15 +16,18 @@ from typing import Any
 import gevent
 from locust.env import Environment
 
+from fleet.errors import FleetError
 from loadtest.agents import CurrentRun, Play, report_to_locust, watch_lag
 from loadtest.health_probe import HealthProbe
 from loadtest.load_run import make_run
 from loadtest.numbering import Numbers, Share
 from loadtest.open_loop import OpenLoop
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE
+from loadtest.records import FIGURES_FILE, GENERATOR_FILE, REQUESTS_FILE
+from loadtest.server_truth import SERVER_FILE
 from loadtest.settings import SETTINGS_FILE, LoadSettings, write_settings
 from loadtest.stages import ends_s
 
+_RESULTS = (REQUESTS_FILE, GENERATOR_FILE, FIGURES_FILE, SERVER_FILE, SETTINGS_FILE)
 ALONE = "alone"
 """The name of the only process of a test."""
 
@@ -32,8 +35,9 @@ ALONE = "alone"
 class Player:
     """Hold this process's part of the test that is on, if any."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, give_up: Callable[[FleetError], None]) -> None:
         self._environment = environment
+        self._give_up = give_up
         self._prepared: Play | None = None
         self._probe: HealthProbe | None = None
         self._watchers: list[Any] = []
@@ -45,6 +49,7 @@ class Player:
         write_settings(settings)
         run = make_run(settings)
         run.numbers = numbers
+        run.recorder.on_full = self._give_up
         gc.collect()
         gc.freeze()  # recordings live as long as the test: the collector need not walk them again
         play = Play(run=run, share=Share(me))
@@ -56,14 +61,13 @@ class Player:
         run.listeners.append(listen)
         self._prepared = play
 
-    def begin(self, members: Sequence[str] = (ALONE,), elapsed_s: float = 0.0) -> None:
+    def begin(self, elapsed_s: float = 0.0) -> None:
         """Let the prepared run begin, or have begun some seconds ago."""
         play, self._prepared = self._prepared, None
         if play is None:
             return
         run = play.run
         run.recorder.restart(elapsed_s)
-        play.share.split(members, elapsed_s)
         self._probe = HealthProbe(play)
         self._watchers += [watch_lag(play), gevent.spawn(self._follow_stages, play)]
         if run.settings.is_open_loop:
@@ -136,7 +140,7 @@ def keep_earlier(out_dir: Path) -> None:
     while (earlier := out_dir / f"earlier-{number}").exists():
         number += 1
     earlier.mkdir()
-    for name in (REQUESTS_FILE, GENERATOR_FILE, SETTINGS_FILE):
+    for name in _RESULTS:
         if (out_dir / name).exists():
             shutil.move(out_dir / name, earlier / name)
 

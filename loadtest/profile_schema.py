@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from fleet.schema import FileModel, Positive, refuse
+from fleet.schema import FileModel, Positive, found_text, refuse
 from loadtest.arrivals import Arrivals
 from loadtest.calibrate_tools import MOST_CALLS
 from loadtest.messages import Image
 
-MAX_TOKENS = 16_777_216  # 16 times the longest context there is
+MAX_TOKENS = 2_097_152  # twice the longest context there is
+K3_CONTEXT_TOKENS = 1_048_576
 MAX_DRAWN = 31_536_000  # a year in seconds; more than that is a unit forgotten
 _MAX_COUNT = 100_000  # of turns or steps; the longest session on record has 1,107 steps
 _MAX_SIGMA = 5.0  # the widest distribution on record has 2.4
+_MAX_VARIANTS = 16  # each is held as text
 _MAX_IMAGES = 100  # in one question
 
 _Number = Annotated[float, Strict(), Field(le=MAX_DRAWN)]
@@ -51,21 +54,21 @@ class LogNormal(FileModel):
 
 def _counts(distribution: LogNormal) -> LogNormal:
     if distribution.max > _MAX_COUNT:
-        what = f"max {distribution.max:g} is no number of turns or steps"
+        what = f"max {distribution.max:.0f} is no number of turns or steps"
         raise refuse(what, f"Give at most {_MAX_COUNT}")
     return distribution
 
 
 def _image_counts(distribution: LogNormal) -> LogNormal:
     if distribution.max > _MAX_IMAGES:
-        what = f"max {distribution.max:g} images in one question"
+        what = f"max {distribution.max:.0f} images in one question"
         raise refuse(what, f"Give at most {_MAX_IMAGES}")
     return distribution
 
 
 def _lengths(distribution: LogNormal) -> LogNormal:
     if distribution.max > MAX_TOKENS:
-        what = f"max {distribution.max:g} is longer than any prompt"
+        what = f"max {distribution.max:.0f} is longer than any prompt"
         raise refuse(what, f"Give at most {MAX_TOKENS} tokens")
     return distribution
 
@@ -134,15 +137,25 @@ class Subagents(FileModel):
     steps: _Counts
 
 
+def _name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise refuse(
+            f"{found_text(name)} is no name of a profile",
+            "Use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first",
+        )
+    return name
+
+
 class Profile(FileModel):
     """Hold one profile; `profiles/interactive_agent.yaml` says what each key means."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, AfterValidator(_name)]
+    about: Annotated[str, Field(max_length=200)] = ""
     shared_prefix_tokens: _Tokens
     tools_tokens: Annotated[int, Strict(), Field(ge=0, le=MAX_TOKENS)] = 0
-    harness_variants: Annotated[Positive, Field(le=100)] = 1
+    harness_variants: Annotated[Positive, Field(le=_MAX_VARIANTS)] = 1
     shared_is_warm: Annotated[bool, Strict()] = True
-    context_tokens: _Tokens | None = None
+    context_tokens: _Tokens = K3_CONTEXT_TOKENS
     private_prompt_tokens: _Lengths
     resumed: Resumed | None = None
     single_turn_share: _Share

@@ -35,7 +35,7 @@ def load_profile(name: str) -> Profile:
     is_path = name.startswith(PROFILE_PREFIX)
     found = Path(name.removeprefix(PROFILE_PREFIX)) if is_path else _named(name, Path())
     if isinstance(found, NotFound):
-        raise ConfigError(f"traffic: {found.what}. {found.fix}, or trace:PATH for recordings.")
+        raise ConfigError(f"traffic: {found.what}. {found.fix}.")
     document = read_extended(found, known=Profile.model_fields, find=_named)
     profile, problems = validate(Profile, document)
     if profile is not None:
@@ -86,7 +86,7 @@ def _contradictions(document: Document, profile: Profile) -> Iterator[Problem]:
         yield document.problem(("tools_tokens",), what, fix)
     limit = profile.context_tokens
     least = _least_first_call(profile)
-    if limit is not None and least > limit:
+    if least > limit:
         what = f"{limit} tokens hold no session: even short ones start with {math.ceil(least)}"
         fix = "Raise it, or lower shared_prefix_tokens and private_prompt_tokens"
         yield document.problem(("context_tokens",), what, fix)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
+import orjson
 import psutil
 
 from fleet.errors import LoadError
 from loadtest.live_figures import LiveFigures
 from loadtest.quantiles import nearest_rank
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
+from loadtest.records import FIGURES_FILE, GENERATOR_FILE, REQUESTS_FILE, Generator, Record
 from loadtest.settings import LoadSettings
 
 Clock = Callable[[], float]
 
 _LAG_SAMPLES = 200_000
+
+# Room for generator.json, taken at the start, so that a run that fills the disk can be judged.
+_RESERVE_FILE = ".generator.reserve"
+_RESERVE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,48 +52,83 @@ class Recorder:
     settings: LoadSettings
     clock: Clock
     started_at: datetime
+    """When this was made; moves on with `restart`."""
     sessions_started: int = 0
     sessions_finished: int = 0
     most_users: int = 0
     calls_started: int = 0
     calls_ended: int = 0
-    stage: str = ""
-    """Stamped on records by whoever sends; set by whoever runs stages."""
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began."""
+    on_full: Callable[[LoadError], None] | None = None
+    """Told once that the disk is full: whoever runs the test ends it."""
+    unwritten: int = 0
+    """Records for which there was no room."""
     figures: LiveFigures = field(init=False)
     _start_s: float = field(init=False)
     _lags_s: list[float] = field(init=False, default_factory=list)
     _cpu: _Cpu = field(init=False)
     _file: BinaryIO = field(init=False)
+    _size: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.figures = LiveFigures(self.settings.results)
+        self._start_s = self.clock()
         self.restart()
-        path = self.settings.out_dir / REQUESTS_FILE
+        path = self._path(REQUESTS_FILE)
         try:
             self.settings.out_dir.mkdir(parents=True, exist_ok=True)
-            (self.settings.out_dir / GENERATOR_FILE).unlink(missing_ok=True)
+            self._path(GENERATOR_FILE).unlink(missing_ok=True)
+            self._path(_RESERVE_FILE).write_bytes(bytes(_RESERVE_BYTES))
             self._file = path.open("wb", buffering=0)
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Give a folder with space.") from error
 
     def restart(self, elapsed_s: float = 0.0) -> None:
         """Let the run begin now, or some seconds ago: what came before was preparation."""
-        self._start_s = self.clock() - elapsed_s
+        now_s = self.clock() - elapsed_s
+        self.started_at += timedelta(seconds=now_s - self._start_s)
+        self._start_s = now_s
         self._cpu = _Cpu.now()
+        self.stages.clear()
+
+    @property
+    def stage(self) -> str:
+        """Name the stage of now, which whoever sends stamps on records; "" = none."""
+        return self.stages[-1][0] if self.stages else ""
+
+    @stage.setter
+    def stage(self, name: str) -> None:
+        if name != self.stage:
+            self.stages.append((name, round(self.now_s(), 3)))
 
     def now_s(self) -> float:
         """Tell the seconds since the start of the run."""
         return self.clock() - self._start_s
 
     def add(self, record: Record, gaps_s: Sequence[float]) -> None:
-        """Write one record. Raises LoadError when the disk is full."""
+        """Write one record, whole or not at all.
+
+        When the disk is full the run is over: `on_full` is told once, and what comes later is
+        counted. Without `on_full` that is a LoadError.
+        """
         self.calls_ended += 1
         self.figures.add(record, gaps_s)
+        if self.unwritten:
+            self.unwritten += 1
+            return
+        line = record.line()
         try:
-            self._file.write(record.line())
+            _write_all(self._file, line)
+            self._size += len(line)
         except OSError as error:
-            path = self.settings.out_dir / REQUESTS_FILE
-            raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
+            self.unwritten = 1
+            self._file.truncate(self._size)  # half a line is no record
+            path = self._path(REQUESTS_FILE)
+            full = LoadError(f"{path}: {error.strerror}. Free some space and run again.")
+            if self.on_full is None:
+                raise full from error
+            self.on_full(full)
 
     def lag(self, late_s: float) -> None:
         """Note how late something happened that had a due time."""
@@ -96,14 +136,19 @@ class Recorder:
             self._lags_s.append(max(0.0, late_s))
 
     def finish(self) -> Path:
-        """Write generator.json and close the request log; safe to call twice."""
+        """Write generator.json and figures.json and close the request log; safe to call twice."""
         self._file.close()
-        path = self.settings.out_dir / GENERATOR_FILE
+        path = self._path(GENERATOR_FILE)
         try:
+            self._path(_RESERVE_FILE).unlink(missing_ok=True)  # its room is for what follows
             path.write_text(self._generator().text(), encoding="utf-8")
+            self._path(FIGURES_FILE).write_bytes(orjson.dumps(self.figures.plain()) + b"\n")
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Free some space.") from error
         return path
+
+    def _path(self, name: str) -> Path:
+        return self.settings.out_dir / name
 
     def _generator(self) -> Generator:
         duration_s = max(self.now_s(), 1e-9)
@@ -127,5 +172,13 @@ class Recorder:
             token_scale=settings.token_scale,
             time_scale=settings.time_scale,
             dataset=settings.traffic,
+            stages=self.stages,
+            unwritten=self.unwritten,
             versions={name: version(name) for name in ("locust", "gevent", "geventhttpclient")},
         )
+
+
+def _write_all(file: BinaryIO, line: bytes) -> None:
+    """Write a line; a disk that is nearly full takes a part of it."""
+    while line:
+        line = line[file.write(line) :]

@@ -7,7 +7,7 @@ another machine, without Locust.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fleet.errors import LoadError
 
 REQUESTS_FILE = "requests.jsonl"
 GENERATOR_FILE = "generator.json"
+FIGURES_FILE = "figures.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,10 @@ class Generator:
     time_scale: float
     dataset: str
     versions: dict[str, str]
+    stages: list[tuple[str, float]] = field(default_factory=list)
+    """Each stage and when it began; none in a run without stages."""
+    unwritten: int = 0
+    """Records for which there was no room on the disk."""
 
     def text(self) -> str:
         """Give generator.json."""
@@ -129,7 +134,7 @@ def read_generator(path: Path) -> Generator:
     """Read generator.json; raises LoadError when the generator did not get to write it."""
     try:
         document: Any = orjson.loads(path.read_bytes())
-        known = {field.name for field in fields(Generator)}
+        known = {entry.name for entry in fields(Generator)}
         return Generator(**{key: value for key, value in document.items() if key in known})
     except OSError as error:
         raise LoadError(

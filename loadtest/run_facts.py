@@ -11,6 +11,8 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fleet.errors import ConfigError, LoadError
+from loadtest.run_folder import RunFiles
+from loadtest.settings import LoadSettings
 from loadtest.summary import RunContext
 
 FACTS_FILE = "run.json"
@@ -48,21 +50,29 @@ class RunFacts(BaseModel):
     worker_names: dict[str, str] = Field(default_factory=dict)
     registered: frozenset[str] = frozenset()
     roles: dict[str, str] = Field(default_factory=dict)
+    gpus: dict[str, int] = Field(default_factory=dict)
+    """GPUs that serve each region, where the settings do not say."""
     answered: frozenset[str] = frozenset()
     real: tuple[str, ...] = ()
     mocked: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     machine: Machine | None = None
 
-    def context(self, block_size: int) -> RunContext:
-        """Give what a summary needs."""
+    def context(self, settings: LoadSettings, files: RunFiles) -> RunContext:
+        """Give what a summary needs beside the requests."""
+        gpus = settings.results.gpus or self.gpus or None
         return RunContext(
-            block_size=block_size,
+            block_size=settings.block_size,
             replicas=self.replicas,
             worker_names=self.worker_names,
             registered=self.registered,
             roles=self.roles,
             answered=self.answered,
+            results=settings.results.model_copy(update={"gpus": gpus}),
+            pages=files.pages,
+            figures=files.figures,
+            workers=files.workers,
+            lost_workers=files.lost_workers,
         )
 
 

@@ -173,8 +173,7 @@ class _Agent:
         dice, profile = self.dice, self.dice.profile
         calls = 0 if is_last else dice.tool_calls()
         output = dice.length(profile.output_tokens, least=max(1, calls))
-        limit = profile.context_tokens
-        if limit is not None and self.tokens + output > dice.scale.length(limit):
+        if self.tokens + output > dice.scale.length(profile.context_tokens):
             return None
         cancelled = dice.chance(profile.cancel_share)
         answer = None if cancelled else self._answer(output, calls)

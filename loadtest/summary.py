@@ -1,15 +1,16 @@
 """Summarise a run from its records: pure, so it can be repeated on saved files.
 
-Definitions. Hit rates are token-weighted over successful requests whose server reported cached
-tokens; a request without a report is counted as unreported, never as zero. TTFT, E2E and TPOT are
-of successful requests; TPOT = (E2E - TTFT) ÷ (output tokens - 1). A gap is between two network
-reads that carried tokens. Percentiles are nearest rank; those of gaps are at most 1 % high.
+Definitions, whose sources are in docs/metrics.md. Hit rates are token-weighted over successful
+requests whose server reported cached tokens; a request without a report is counted as unreported,
+never as zero. TTFT, E2E and TPOT are of successful requests; TPOT = (E2E - TTFT) ÷ (output
+tokens - 1). A gap is between two network reads that carried tokens. Percentiles are nearest rank;
+those of gaps are at most 1 % high.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,14 +27,24 @@ from loadtest.breakdown import (
     replica_summaries,
     timeline,
 )
-from loadtest.histogram import coarse_columns
-from loadtest.quantiles import Spread, histogram_rank, spread_ms
+from loadtest.generator_summary import (
+    GapSummary,
+    GeneratorSummary,
+    gap_summary,
+    generator_summary,
+)
+from loadtest.goodput import Goodput, PerGpu, goodput, per_gpu
+from loadtest.latencies import tpot_ms
+from loadtest.latency_tables import Latency, latency_of
+from loadtest.live_figures import Delta
+from loadtest.locality import Locality, locality_of
+from loadtest.offered import Offered, offered_load
+from loadtest.quantiles import Spread, spread_ms
 from loadtest.records import Generator, Record
-
-GAP_PLOT_STEP = 1.1  # a bar of the report is at least so wide; percentiles use all buckets
-LAG_LIMIT_MS = 100.0
-CPU_LIMIT_SHARE = 0.8
-MACHINE_LIMIT_SHARE = 0.95
+from loadtest.result_options import ResultOptions
+from loadtest.server_truth import Page, ServerTruth, cross_check
+from loadtest.session_figures import Sessions, session_figures
+from loadtest.steady import Steady, steady_figures, steady_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,28 +60,13 @@ class RunContext:
     """The job of each replica."""
     answered: frozenset[str] = frozenset()
     """Replicas that answered a chat of their own, beside the traffic."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapSummary:
-    """Hold the gaps between token arrivals."""
-
-    p50: float | None
-    p99: float | None
-    histogram: Mapping[str, Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSummary:
-    """Hold how well the generator itself did."""
-
-    cpu_share: float
-    machine_cpu_share: float
-    lag_p50_ms: float
-    lag_p99_ms: float
-    users: int
-    sessions_started: int
-    limited_by_machine: bool
+    results: ResultOptions = field(default_factory=ResultOptions)
+    pages: tuple[Page, ...] = ()
+    """What servers counted."""
+    figures: tuple[Delta, ...] = ()
+    """What generators summed up while they ran."""
+    workers: int = 1
+    lost_workers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +87,19 @@ class OracleCheck:
 
     over_prediction: float | None
     length_exact: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHealth:
+    """Hold whether all was measured: processes that sent, those killed, records without room.
+
+    `findings` is what a reader of the figures has to know first.
+    """
+
+    workers: int
+    lost_workers: int
+    unwritten: int
+    findings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,42 +129,75 @@ class Summary:
     replicas: tuple[ReplicaSummary, ...]
     timeline: tuple[TimeSlice, ...]
     generator: GeneratorSummary
+    latency: Latency
+    locality: Locality
+    goodput: Goodput
+    per_gpu: PerGpu
+    sessions: Sessions
+    steady: Steady
+    server: ServerTruth
+    cancelled: int
+    offered: Offered
+    run: RunHealth
 
 
 def summarise(records: Iterable[Record], generator: Generator, context: RunContext) -> Summary:
-    """Compute all figures of a run."""
+    """Compute all figures of a run: of the steady window when it had stages, else of all of it."""
     every = list(records)
-    good = [record for record in every if record.error is None]
-    window_s = max(generator.duration_s, 1e-9)
+    window = steady_window(generator)
+    counted = [record for record in every if window.holds(record)] if window.staged else every
+    good = [record for record in counted if record.error is None]
+    ended = [record for record in good if not record.cancelled]
+    failures = len(counted) - len(good)
+    window_s = max(window.length_s if window.staged else generator.duration_s, 1e-9)
     replicas = replica_summaries(
         good, context.replicas, context.worker_names, context.registered, context.roles
     )
+    steady = steady_figures(every, window)
+    server = cross_check(context.pages, every)
     return Summary(
-        window_s=generator.duration_s,
-        requests=len(every),
-        errors=len(every) - len(good),
+        window_s=round(window_s, 3),
+        requests=len(counted),
+        errors=failures,
         unfinished=generator.calls_unfinished,
         unfinished_share=_share(
             generator.calls_unfinished, generator.calls_unfinished + len(every)
         ),
-        error_rate=_share(len(every) - len(good), len(every)),
-        errors_by_class=dict(Counter(r.error for r in every if r.error is not None).most_common()),
-        requests_per_s=round(len(every) / window_s, 3),
+        error_rate=_share(failures, len(counted)),
+        errors_by_class=dict(
+            Counter(r.error for r in counted if r.error is not None).most_common()
+        ),
+        requests_per_s=round(len(counted) / window_s, 3),
         prompt_tokens_per_s=round(sum(r.prompt_tokens or 0 for r in good) / window_s, 1),
         output_tokens_per_s=round(sum(r.output_tokens or 0 for r in good) / window_s, 1),
         hit=hit_of(good),
         ttft_ms=spread_ms(r.ttft_s for r in good if r.ttft_s is not None),
-        e2e_ms=spread_ms(r.e2e_s for r in good),
-        tpot_ms=spread_ms(_tpots_s(good)),
-        gap_ms=_gaps(generator),
+        e2e_ms=spread_ms(r.e2e_s for r in ended),
+        tpot_ms=spread_ms(value / 1000 for r in ended if (value := tpot_ms(r)) is not None),
+        gap_ms=gap_summary(generator),
         coverage=_coverage(context, replicas),
-        oracle=_oracle_check(good),
+        oracle=_oracle_check(ended),
         ttft_by_context=by_context(good),
         ttft_by_turn=by_turn(good),
-        regions=region_summaries(every, tuple(context.replicas)),
+        regions=region_summaries(counted, tuple(context.replicas)),
         replicas=replicas,
         timeline=timeline(every),
-        generator=_generator(generator),
+        generator=generator_summary(generator),
+        latency=latency_of(counted, context.figures),
+        locality=locality_of(good, context.replicas, context.worker_names),
+        goodput=goodput(counted, context.results, window_s),
+        per_gpu=per_gpu(good, context.results, window_s),
+        sessions=session_figures(every),
+        steady=steady,
+        server=server,
+        cancelled=len(good) - len(ended),
+        offered=offered_load(counted),
+        run=RunHealth(
+            workers=context.workers,
+            lost_workers=len(context.lost_workers),
+            unwritten=generator.unwritten,
+            findings=tuple(_findings(generator, context, steady, server)),
+        ),
     )
 
 
@@ -168,19 +210,20 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def _tpots_s(records: Iterable[Record]) -> Iterable[float]:
-    for record in records:
-        if record.ttft_s is not None and record.output_tokens and record.output_tokens > 1:
-            yield (record.e2e_s - record.ttft_s) / (record.output_tokens - 1)
-
-
-def _gaps(generator: Generator) -> GapSummary:
-    columns = generator.gap_histogram
-    return GapSummary(
-        p50=histogram_rank(columns, 0.50),
-        p99=histogram_rank(columns, 0.99),
-        histogram=coarse_columns(columns, GAP_PLOT_STEP),
-    )
+def _findings(
+    generator: Generator, context: RunContext, steady: Steady, server: ServerTruth
+) -> Iterator[str]:
+    """Say what a reader of the figures has to know first."""
+    for name in context.lost_workers:
+        yield f"{name}: killed before its end; what it had written is in the figures"
+    if generator.unwritten:
+        yield f"{generator.unwritten} requests are in no figure: the disk was full"
+    if steady.saturation.over_saturated:
+        yield (
+            "the load was more than the fleet carries: requests in flight and TTFT both kept "
+            "rising, so the figures depend on how long the run was"
+        )
+    yield from server.findings
 
 
 def _coverage(context: RunContext, replicas: Sequence[ReplicaSummary]) -> Coverage:
@@ -198,26 +241,4 @@ def _oracle_check(good: Sequence[Record]) -> OracleCheck:
     exact = sum(1 for r in good if r.prompt_tokens == r.predicted_prompt_tokens)
     return OracleCheck(
         over_prediction=_share(over, len(reported)), length_exact=_share(exact, len(good))
-    )
-
-
-def _generator(generator: Generator) -> GeneratorSummary:
-    """Copy the generator's own figures and say whether the machine was the limit.
-
-    It was, when the 99th percentile of the generator's lag is over 100 ms, or the generator took
-    more than 0.8 of a core, or all cores together were 0.95 busy: then a slow answer may be ours.
-    """
-    limited = (
-        generator.lag_p99_ms > LAG_LIMIT_MS
-        or generator.cpu_share > CPU_LIMIT_SHARE
-        or generator.machine_cpu_share >= MACHINE_LIMIT_SHARE
-    )
-    return GeneratorSummary(
-        cpu_share=generator.cpu_share,
-        machine_cpu_share=generator.machine_cpu_share,
-        lag_p50_ms=generator.lag_p50_ms,
-        lag_p99_ms=generator.lag_p99_ms,
-        users=generator.users,
-        sessions_started=generator.sessions_started,
-        limited_by_machine=limited,
     )

@@ -29,10 +29,6 @@ _REASONING_TOKENS = 64
 """Of an answer whose recording does not say what of it was reasoning."""
 
 
-class NoMoreSessions(Exception):  # noqa: N818 - it ends a play, nothing went wrong
-    """All recordings were played, and they are not to be played again."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Craft:
     """Hold what text is made with."""
@@ -84,11 +80,16 @@ class TraceTraffic:
             return None
         return [self._craft.scale.gap_s(at_s) for at_s in times]
 
+    @property
+    def most_sessions(self) -> int | None:
+        """Say how many sessions there are; None when the recordings are played again and again."""
+        return None if self._options.loop else len(self._traces)
+
     def session(self, number: int) -> Iterator[Step]:
-        """Yield the calls of one play; raises NoMoreSessions after the last of a replay once."""
+        """Yield the calls of one play; of a number beyond the last session there are none."""
         count = len(self._traces)
         if number >= count and not self._options.loop:
-            raise NoMoreSessions
+            return iter(())
         trace = self._traces[number % count]
         play = _Play(
             trace=trace,

@@ -33,8 +33,8 @@ class _History:
         del self.messages[kept:], self.keys[kept:]
         return dropped
 
-    def fork(self, kept: int) -> _History:
-        return _History(self.prefix, self.messages[:kept], self.keys[:kept])
+    def copy(self) -> _History:
+        return _History(self.prefix, list(self.messages), list(self.keys))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,10 +71,8 @@ class Writer:
             return known
         for child in [name for name in self._agents if name]:
             del self._agents[child]  # a sub-agent has ended before the next one starts
-        if call.forks:
-            made = self._agents[""].fork(call.kept)
-        else:
-            made = _History(self.harness.prefix(call.prefix))
+        prefix = self.harness.prefix(call.prefix)
+        made = self._agents[""].copy() if call.forks else _History(prefix)
         self._agents[call.agent] = made
         return made
 

@@ -88,18 +88,21 @@ def read_named_settings(environment: Environment) -> LoadSettings:
 
 
 def start(**_: Any) -> None:
-    """Begin a test."""
-    tests[0].start()
+    """Begin a test; a worker that joins late may be told so before it is prepared."""
+    for test in tests:
+        test.start()
 
 
 def stopping(**_: Any) -> None:
     """Make no more arrivals: users are about to be stopped."""
-    tests[0].player.stopping()
+    for test in tests:
+        test.player.stopping()
 
 
 def finish(**_: Any) -> None:
     """End a test."""
-    tests[0].finish()
+    for test in tests:
+        test.finish()
 
 
 hooks: Any = locust.events

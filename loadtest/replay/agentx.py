@@ -91,12 +91,13 @@ class _Play:
         self.calls.sort(key=lambda item: item[0].at_s)
         history = BlockHistory()
         made = [(history.call(call), busy_s) for call, busy_s in self.calls]
+        is_global = self.session.hash_id_scope == "global"
         return Trace(
             name=self.session.id,
             calls=paced(made),
             block_size=self.session.block_size,
-            scope="set" if self.session.hash_id_scope == "global" else "session",
-            system=tuple(self._system([call for call, _ in made])),
+            scope="set" if is_global else "session",
+            system=() if is_global else tuple(self._system([call for call, _ in made])),
             parents=self.parents,
         )
 
@@ -109,17 +110,17 @@ class _Play:
         for index, request in enumerate(requests):
             spot = f"{place}requests[{index}]"
             if request.get("type") == "subagent":
-                self._subagent(request, (agent, f"{agent}.{index}" if agent else f"{index}"), spot)
+                inner = f"{agent}.{index}" if agent else f"{index}"
+                self.parents[inner] = agent
+                self._subagent(request, inner, spot, base_s)
             else:
                 self._call(request, agent, spot, base_s)
 
-    def _subagent(self, request: dict[str, Any], agents: tuple[str, str], place: str) -> None:
-        parent, agent = agents
+    def _subagent(self, request: dict[str, Any], agent: str, place: str, base_s: float) -> None:
         if agent.count(".") >= _MAX_DEPTH:
             what = f"sub-agents more than {_MAX_DEPTH} deep"
             self.entry.refuse(place, what, "Leave the inner ones out")
-        self.parents[agent] = parent
-        start_s = self.entry.read(_Subagent, request, place).t
+        start_s = base_s + self.entry.read(_Subagent, request, place).t
         self._add(request, agent, f"{place}.", start_s)
 
     def _call(self, request: dict[str, Any], agent: str, place: str, base_s: float) -> None:

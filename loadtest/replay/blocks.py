@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loadtest.replay.files import Entry
-from loadtest.replay.recording import MAX_PROMPT_TOKENS, NO_BLOCKS, Call, kept
+from loadtest.replay.recording import MAX_PROMPT_TOKENS, MAX_UNITS, NO_BLOCKS, Call, kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,23 @@ def pack_ids(entry: Entry, place: str, ids: Sequence[int]) -> array[int]:
         return array("Q", ids)
     except OverflowError:
         entry.refuse(place, "an id is negative or has more than 64 bits", "Write ids of 64 bits")
+
+
+@dataclass(slots=True)
+class IdBudget:
+    """Count the ids that are kept while a file is read, so that none is too large for memory."""
+
+    left: int = MAX_UNITS
+
+    def cut(
+        self, entry: Entry, place: str, ids: Sequence[int], tokens: int, block_size: int
+    ) -> tuple[array[int], int | None]:
+        """Cut ids as `cut_ids` does; raises ConfigError when there are too many in all."""
+        self.left -= len(ids)
+        if self.left < 0:
+            what = f"more than {MAX_UNITS} block ids up to here"
+            entry.refuse(place, what, "Give a part of the file")
+        return cut_ids(entry, place, ids, tokens, block_size)
 
 
 @dataclass(slots=True)

@@ -12,8 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loadtest.replay.files import BREATH_ITEMS, breathe
+
 _POPULAR_SHARE = 0.01
 """Of all requests: a block that more of them hold is no session's own."""
+_SAMPLE = 100_000
+"""Requests that are looked at to find such blocks."""
 _POPULAR_LEAST = 64
 """The longest session of the public Mooncake trace has 43 turns."""
 
@@ -24,7 +28,9 @@ def chains(rows: Sequence[array[int]]) -> list[int]:
     tips: dict[int, int] = {}
     result: list[int] = []
     sessions = 0
-    for ids in rows:
+    for number, ids in enumerate(rows):
+        if not number % BREATH_ITEMS:
+            breathe()
         tip = next((id_ for id_ in reversed(ids) if id_ in tips), None)
         if tip is None:
             session, sessions = sessions, sessions + 1
@@ -37,9 +43,10 @@ def chains(rows: Sequence[array[int]]) -> list[int]:
 
 
 def _popular(rows: Sequence[array[int]]) -> frozenset[int]:
-    filled = [np.frombuffer(ids, dtype=np.uint64) for ids in rows if ids]
+    sample = rows[:: len(rows) // _SAMPLE + 1]
+    filled = [np.frombuffer(ids, dtype=np.uint64) for ids in sample if ids]
     if not filled:
         return frozenset()
     ids, counts = np.unique(np.concatenate(filled), return_counts=True)
-    limit = max(_POPULAR_LEAST, _POPULAR_SHARE * len(rows))
+    limit = max(_POPULAR_LEAST, _POPULAR_SHARE * len(sample))
     return frozenset(ids[counts > limit].tolist())

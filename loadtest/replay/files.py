@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import orjson
@@ -14,6 +15,9 @@ from fleet.errors import ConfigError, Problem
 
 MAX_LINE_BYTES = 256 * 1024 * 1024  # the largest public recording has 6 MB
 MAX_FILES = 10_000
+_BREATH_BYTES = 1024 * 1024
+BREATH_ITEMS = 4096
+"""How much is done between two breaths."""
 _BOM = b"\xef\xbb\xbf"
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -45,6 +49,10 @@ class Entry:
     """None for a file that is one document."""
     data: Document
 
+    def place(self) -> Entry:
+        """Keep the place alone, for messages: what was read need not stay in memory."""
+        return Entry(self.file, self.line, {})
+
     def refuse(self, path: str, what: str, fix: str) -> NoReturn:
         """Raise ConfigError that points into this object."""
         raise refusal(self.file, self.line, path, what, fix)
@@ -57,6 +65,14 @@ class Entry:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in (path, *first["loc"]) if part != "")
             self.refuse(place, first["msg"], "Correct this field, or leave the object out")
+
+
+def breathe() -> None:
+    """Pause for no time: under gevent others may run then.
+
+    A worker that reads for a minute still answers its master meanwhile.
+    """
+    sleep(0)
 
 
 def refusal(file: Path, line: int | None, path: str, what: str, fix: str) -> ConfigError:
@@ -94,7 +110,7 @@ def read_entries(files: Sequence[Path], *, may_be_cut: bool) -> Iterator[Entry]:
 
 def first_entry(file: Path) -> Entry | None:
     """Give the first object of a file, None when it holds none."""
-    return next(read_entries([file], may_be_cut=True), None)
+    return next(read_entries([file], may_be_cut=False), None)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> ConfigError:
@@ -122,9 +138,13 @@ def _open(file: Path) -> BinaryIO:
 
 
 def _entries(file: Path, stream: BinaryIO, may_be_cut: bool) -> Iterator[Entry]:
-    number = seen = 0
+    number = seen = unbroken = 0
     while line := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
+        unbroken += len(line)
+        if unbroken >= _BREATH_BYTES:
+            unbroken = 0
+            breathe()
         if len(line) > MAX_LINE_BYTES:
             what = f"the line is longer than {MAX_LINE_BYTES >> 20} MiB"
             raise refusal(file, number, "", what, "Write one session or call per line")

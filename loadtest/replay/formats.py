@@ -7,15 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import ConfigError
+from loadtest.replay.agentic_mooncake import AgenticMooncakeReader
 from loadtest.replay.agentx import AgentXReader
-from loadtest.replay.files import first_entry, list_files, read_entries, refusal
+from loadtest.replay.aiperf import AIPerfReader
+from loadtest.replay.aiperf_inputs import AIPerfInputsReader
+from loadtest.replay.dynamo_requests import DynamoRequestsReader
+from loadtest.replay.files import (
+    BREATH_ITEMS,
+    breathe,
+    first_entry,
+    list_files,
+    read_entries,
+    refusal,
+)
 from loadtest.replay.mooncake import MooncakeReader
+from loadtest.replay.otel import OtelReader
+from loadtest.replay.own_requests import OwnRequestsReader
 from loadtest.replay.reading import Reader, Rules
 from loadtest.replay.recording import MAX_CALLS, MAX_UNITS, Trace
 
 READERS: Sequence[Reader] = (
     AgentXReader(),
+    OwnRequestsReader(),
+    DynamoRequestsReader(),
+    AgenticMooncakeReader(),
     MooncakeReader(),
+    AIPerfReader(),
+    AIPerfInputsReader(),
+    OtelReader(),
 )
 """In the order in which they are asked whether a file is theirs."""
 
@@ -95,6 +114,8 @@ def _bounded(path: Path, traces: Iterator[Trace], rules: Rules) -> Iterator[Trac
         if calls > MAX_CALLS or units > MAX_UNITS:
             raise too_large(path)
         yield trace
+        if not number % BREATH_ITEMS:
+            breathe()
         if number == rules.options.max_sessions:
             return
 

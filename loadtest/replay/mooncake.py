@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AliasChoices, Field
 
-from loadtest.replay.blocks import BlockCall, BlockHistory, cut_ids
+from loadtest.replay.blocks import BlockCall, BlockHistory, IdBudget
 from loadtest.replay.chains import chains
 from loadtest.replay.files import Document, Entry, Recorded
 from loadtest.replay.reading import Rules
@@ -74,11 +74,13 @@ class MooncakeReader:
         chats: dict[int, str] = {}
         requests: list[Request] = []
         block_size = rules.options.block_size or 0
+        budget = IdBudget()
         for entry in entries:
             row = entry.read(_Row, entry.data)
             own_size = BLOCK_SIZE if row.chat_id is None else _BAILIAN_BLOCK_SIZE
             block_size = block_size or own_size
-            requests.append(_request(entry, row, block_size, _session(entry, row, chats)))
+            cut = budget.cut(entry, "hash_ids", row.hash_ids, row.input_length, block_size)
+            requests.append(_request(row, cut, _session(entry, row, chats)))
             if len(requests) > MAX_CALLS:
                 entry.refuse("", f"more than {MAX_CALLS} requests", "Give a part of the file")
         yield from by_session(requests, block_size, rules)
@@ -97,8 +99,8 @@ def _session(entry: Entry, row: _Row, chats: dict[int, str]) -> str | None:
     return root
 
 
-def _request(entry: Entry, row: _Row, block_size: int, session: str | None) -> Request:
-    ids, tail_id = cut_ids(entry, "hash_ids", row.hash_ids, row.input_length, block_size)
+def _request(row: _Row, cut: tuple[array[int], int | None], session: str | None) -> Request:
+    ids, tail_id = cut
     unit = 1.0 if row.chat_id is not None else 1000.0
     return Request(
         at_s=(row.timestamp or 0.0) / unit,

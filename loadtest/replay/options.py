@@ -31,6 +31,9 @@ class ReplayOptions(BaseModel):
     or the session's, as in SemiAnalysis' copies."""
     sessions: Literal["chains", "requests"] = "chains"
     """How requests that name no session become sessions: by what they share, or one each."""
+    tag_tokens: int = Field(default=0, ge=0, le=1_000)
+    """Tokens of a chat template per message that recorded lengths contain, where a recording has
+    only lengths: they are left out of the text, since sending it adds them again."""
     block_size: int | None = Field(default=None, ge=1, le=65_536)
     """Tokens of a block id, for files that do not say it; else the format's own (Mooncake: 512)."""
 

@@ -16,7 +16,8 @@ from typing import Literal, TypeVar
 from loadtest.prompts import Role
 
 MAX_PROMPT_TOKENS = 16_777_216  # 16 times the longest context there is
-MAX_TOKENS = 100_000_000
+MAX_TOKENS = MAX_PROMPT_TOKENS
+"""Of an answer, or of any one length."""
 MAX_SECONDS = 1e9
 MAX_CALLS = 2_000_000
 """Calls of all recordings together: about 0.6 KB each."""

@@ -10,7 +10,7 @@ from loadtest.replay.recording import Call, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Distribution:
     """Hold the middle and the ends of a distribution, zeros when there is nothing."""
 
     mean: float
@@ -27,18 +27,18 @@ class TraceStatistics:
     sessions: int
     subagents: int
     calls: int
-    calls_per_session: Spread
-    prompt_tokens: Spread
-    output_tokens: Spread
+    calls_per_session: Distribution
+    prompt_tokens: Distribution
+    output_tokens: Distribution
     in_out: float
     """Prompt tokens per output token."""
     hit: float
     """Share of the prompt tokens that a cache without end would have, cold at the start."""
     block_hit: float
     """The same as a share of whole blocks; of messages where the recording has no blocks."""
-    tool_gap_s: Spread
-    user_gap_s: Spread
-    span_s: Spread
+    tool_gap_s: Distribution
+    user_gap_s: Distribution
+    span_s: Distribution
 
 
 def trace_statistics(traces: Sequence[Trace]) -> TraceStatistics:
@@ -134,11 +134,11 @@ def _gaps(traces: Sequence[Trace], *, after_tool: bool) -> Iterable[float]:
                 yield call.gap_s
 
 
-def _spread(values: Iterable[float]) -> Spread:
+def _spread(values: Iterable[float]) -> Distribution:
     found = sorted(values)
     if not found:
-        return Spread(mean=0.0, p50=0.0, p90=0.0, p99=0.0, most=0.0)
-    return Spread(
+        return Distribution(mean=0.0, p50=0.0, p90=0.0, p99=0.0, most=0.0)
+    return Distribution(
         mean=sum(found) / len(found),
         p50=nearest_rank(found, 0.5) or 0.0,
         p90=nearest_rank(found, 0.9) or 0.0,

@@ -155,6 +155,51 @@ class Generator(Section):
     limited_by_machine: Flag = False
 
 
+class LatencyRow(Section):
+    metric: Text = ""
+    region: Text = ""
+    bucket: Text = ""
+    n: Number = None
+    failures: Number = None
+    p50_ms: Number = None
+    p95_ms: Number = None
+    p99_ms: Number = None
+    adjusted_p99_ms: Number = None
+
+
+class LatencyTable(Section):
+    by: Text = ""
+    rows: Annotated[tuple[LatencyRow, ...], Rows] = ()
+
+
+class Latency(Section):
+    tables: Annotated[tuple[LatencyTable, ...], Rows] = ()
+
+
+class Goodput(Section):
+    share: Number = None
+    requests_per_s: Number = None
+
+
+class Router(Section):
+    regret: Number = None
+    requests: Number = None
+
+
+class Locality(Section):
+    router: Annotated[Router, Part] = Router()
+
+
+class PerGpu(Section):
+    gpus: Number = None
+    output_tokens_per_s: Number = None
+
+
+class ServerTruth(Section):
+    pages_read: Number = None
+    worst_points: Number = None
+
+
 class Load(Section):
     window_s: Number = None
     requests: Number = None
@@ -177,6 +222,11 @@ class Load(Section):
     replicas: Annotated[tuple[ReplicaLoad, ...], Rows] = ()
     timeline: Annotated[tuple[Slice, ...], Rows] = ()
     generator: Annotated[Generator, Part] = Generator()
+    latency: Annotated[Latency, Part] = Latency()
+    goodput: Annotated[Goodput, Part] = Goodput()
+    locality: Annotated[Locality, Part] = Locality()
+    per_gpu: Annotated[PerGpu, Part] = PerGpu()
+    server: Annotated[ServerTruth, Part] = ServerTruth()
 
 
 class Gate(Section):

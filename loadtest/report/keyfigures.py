@@ -64,6 +64,38 @@ def traffic_figures(report: LoadReport) -> tuple[KeyFigure, ...]:
     )
 
 
+def load_figures(report: LoadReport) -> tuple[KeyFigure, ...]:
+    """Return the cards of a load test: the traffic's, then what else was measured."""
+    load = report.load
+    more = (
+        (load.goodput.share, KeyFigure(
+            name="goodput",
+            value=percent(load.goodput.share),
+            below=f"{number(load.goodput.requests_per_s)} good requests/s",
+            status=gate_status(report, "goodput"),
+        )),
+        (load.locality.router.regret, KeyFigure(
+            name="prefix on the chosen replica ÷ longest of any",
+            value=ratio(load.locality.router.regret),
+            below=f"{number(load.locality.router.requests)} requests say who answered",
+            status=gate_status(report, "router"),
+        )),
+        (load.per_gpu.output_tokens_per_s, KeyFigure(
+            name="output tokens per second and GPU",
+            value=number(load.per_gpu.output_tokens_per_s),
+            below=f"{number(load.per_gpu.gpus)} GPUs serve",
+            status=gate_status(report, "gpu"),
+        )),
+        (load.server.worst_points, KeyFigure(
+            name="cache hit: servers against answers",
+            value=number(load.server.worst_points, "points"),
+            below=f"{number(load.server.pages_read)} pages of servers read",
+            status=gate_status(report, "truth"),
+        )),
+    )  # fmt: skip
+    return (*traffic_figures(report), *(card for value, card in more if value is not None))
+
+
 def traffic_settings(
     report: LoadReport, groups: Iterable[tuple[str, Mapping[str, str]]] = ()
 ) -> tuple[tuple[str, str], ...]:

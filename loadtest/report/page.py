@@ -21,12 +21,11 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from loadtest.report import wording
+from loadtest.report import keyfigures, wording
 from loadtest.report.document import Gate, LoadReport, read_load_report
 from loadtest.report.keyfigures import (
     KeyFigure,
     error_classes,
-    traffic_figures,
     traffic_settings,
 )
 from loadtest.report.plots import Figure
@@ -88,7 +87,7 @@ def render_load_report(report: LoadReport) -> str:
     """Return the whole page; the same report gives the same bytes."""
     page = Page(
         reason=wording.verdict_reason(report),
-        key_figures=traffic_figures(report),
+        key_figures=keyfigures.load_figures(report),
         missing=missing_parts(report),
         settings=traffic_settings(report),
         figures=load_figures(report),

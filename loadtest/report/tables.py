@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from loadtest.report.document import Bucket, LoadReport, clean_text
+from loadtest.report.document import LatencyTable, LoadReport, clean_text
 
 BUCKETS_FILE = "buckets.csv"
 REPLICAS_FILE = "replicas.csv"
@@ -19,7 +19,7 @@ Row = Mapping[str, object]
 def write_tables(report: LoadReport, folder: Path) -> None:
     """Write one file for each kind of row."""
     load = report.load
-    _write(folder / BUCKETS_FILE, _bucket_rows(load.ttft_by_context, load.ttft_by_turn))
+    _write(folder / BUCKETS_FILE, _bucket_rows(load.latency.tables))
     _write(folder / REPLICAS_FILE, [dict(replica) for replica in load.replicas])
     _write(folder / TIMELINE_FILE, [dict(part) for part in load.timeline])
 
@@ -32,18 +32,9 @@ def cell(value: object) -> object:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _bucket_rows(by_context: Sequence[Bucket], by_turn: Sequence[Bucket]) -> list[Row]:
-    return [
-        {
-            "by": by,
-            "bucket": bucket.bucket,
-            "requests": bucket.n,
-            "ttft_p50_ms": bucket.p50,
-            "ttft_p95_ms": bucket.p95,
-        }
-        for by, buckets in (("context", by_context), ("turn", by_turn))
-        for bucket in buckets
-    ]
+def _bucket_rows(tables: Iterable[LatencyTable]) -> list[Row]:
+    """Give every latency of every region and bucket, one way of grouping after the other."""
+    return [{"by": table.by, **dict(row)} for table in tables for row in table.rows]
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import hmac
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flask import Blueprint, redirect, request, session, url_for
 from flask_login import UserMixin, login_user
-from locust.web import WebUI
 from werkzeug.wrappers import Response
 
 from fleet.errors import ConfigError
+
+if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
+    from locust.web import WebUI
 
 _WHO = "operator"
 _LEAST_CHARS = 8

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from flask import Blueprint, Response, abort, jsonify, request
 from flask_login import current_user
-from locust.web import WebUI
 from plotly.offline import get_plotlyjs
 
 from fleet.errors import FleetError
 from loadtest.board import Board
 from loadtest.web.tables import Table, as_csv
+
+if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
+    from locust.web import WebUI
 
 PREFIX = "/k3fleet"
 _POLICY = (

@@ -11,6 +11,7 @@ from typing import Any
 from loadtest.board import Board
 from loadtest.gates import Gate
 from loadtest.health_figures import EVENTS_PER_CORE_S, Health
+from loadtest.server_truth import cross_check
 
 Row = dict[str, str | int]
 
@@ -193,7 +194,7 @@ def health_rows(board: Board, offered: float | None) -> list[Row]:
 
 
 def replica_rows(board: Board) -> list[Row]:
-    """Give what each replica did, by the name that the answers give it."""
+    """Give what each replica did, by the name that the answers give it, and what servers count."""
     found = board.figures.hit_rows("replica")
     requests: dict[str, int] = {}
     for entry in found:
@@ -212,6 +213,19 @@ def replica_rows(board: Board) -> list[Row]:
                 "ratio": _percent(entry["ratio"]),
                 "ttft_p50": _ms(ttft.rank(0.50) if ttft else None),
                 "ttft_p95": _ms(ttft.rank(0.95) if ttft else None),
+            }
+        )
+    ours = {row["region"]: row["hit"] for row in board.figures.hit_rows("region")}
+    for truth in cross_check(board.pages, ()).hits:
+        mine = ours.get(truth.region)
+        apart = None if mine is None or truth.hit is None else (truth.hit - mine) * 100
+        said = _NONE if apart is None else f"{apart:+.1f} points to ours"
+        rows.append(
+            {
+                "region": truth.region,
+                "replica": f"all, counted by {truth.source}",
+                "hit": _percent(truth.hit),
+                "ratio": said,
             }
         )
     return rows

@@ -2,13 +2,15 @@
 
 The first part of the path chooses the behaviour (/ok, /500, /cut, ...). The prompt is framed as a
 small chat template would; `cached_tokens` come from a real block cache, so that the oracle can be
-checked against it. Argument: a tokenizer.json. Prints its port, ends when its stdin closes.
+checked against it. Arguments: a tokenizer.json, and a file for a line per request, if wanted.
+Prints its port, ends when its stdin closes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any
 
 BLOCK = 16
 CACHE: set[int] = set()
+FULL: set[asyncio.StreamWriter] = set()
+MOST_OPEN = 5  # connections that /full serves
 TAG = 1_000_000  # above all ids of the vocabulary
 PACE_S = 0.01  # between the events of a slow answer
 UNKNOWN = 2_000_000  # of words that a model said
@@ -51,6 +55,19 @@ def cached_tokens(ids: list[int]) -> int:
         hits += intact
         CACHE.add(chain)
     return min(hits, (len(ids) - 1) // BLOCK) * BLOCK
+
+
+def listed(path: str) -> bytes:
+    """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
+    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
+    status, kind, body = {
+        "html": (200, "text/html", b"<!doctype html><title>login</title>"),
+        "closed": (401, "application/json", b"{}"),
+        "old": (404, "application/json", b"{}"),
+        "list": (200, "application/json", b"[]"),
+    }.get(path, (200, "application/json", models))
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def delta(**content: str) -> str:
@@ -133,6 +150,15 @@ def listed(path: str) -> bytes:
     return head.encode() + body
 
 
+def note(head: str, sent: bytes) -> None:
+    """Write down whose request it was, and what its body was, as a digest."""
+    if len(sys.argv) > 2:
+        names = [line for line in head.split("\r\n") if "session-id" in line.lower()]
+        session = names[0].split(":")[1].strip() if names else "-"
+        with Path(sys.argv[2]).open("a") as log:
+            log.write(f"{session} {hashlib.sha256(sent).hexdigest()}\n")
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer one request; say whether the connection stays open."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -141,7 +167,9 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         writer.write(listed(path))
         return True
     length = next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))
-    body = json.loads(await reader.readexactly(int(length.split(":")[1])))
+    sent = await reader.readexactly(int(length.split(":")[1]))
+    note(head, sent)
+    body = json.loads(sent)
     if path.isdigit():
         text = b'{"message": "this is longer than the maximum context length"}'
         writer.write(b"HTTP/1.1 %s X\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(text)))
@@ -149,6 +177,11 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         return True
     if path == "mute":
         return False
+    if path == "full":
+        FULL.add(writer)
+        if len(FULL) > MOST_OPEN:
+            writer.write(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+            return True
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     is_messages = head.split(" ", 2)[1].endswith("/v1/messages")
     for part in messages_stream(body) if is_messages else stream(path, body):
@@ -168,6 +201,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while await answer(reader, writer):
             await writer.drain()
         await writer.drain()
+    FULL.discard(writer)
     writer.close()
 
 

@@ -12,9 +12,10 @@ import yaml
 
 from fleet.errors import ConfigError
 from loadtest.gates import DEFAULT_GATES_FILE, NAMED_GATES, Gate, about, judge, load_gates
+from loadtest.generator_summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS
 from loadtest.metric_paths import is_metric, metric_paths, near_metric
 from loadtest.settings import LoadSettings
-from loadtest.summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS, RunContext, summarise
+from loadtest.summary import RunContext, summarise
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "gates.yaml").read_text())
 CONTEXT = RunContext(
@@ -148,6 +149,12 @@ def test_a_wrong_set_is_refused(tmp_path: Path, text: str, what: str) -> None:
         ("regions.us-east.hit.ratio", True),
         ("regions.us-east", False),
         ("regions..requests", False),
+        ("regions.*.hit.ratio", True),
+        ("ttft_by_turn.*.p95", True),
+        ("locality.by_turn.26+.hit.ratio", True),
+        ("locality.by_turn.27+.hit.ratio", False),
+        ("locality.skew.*.computed_tokens", True),
+        ("hit.*", False),
         ("generator", False),
         ("errors_by_class", False),
         ("", False),
@@ -178,6 +185,35 @@ def test_a_gate_on_a_row_reads_that_row(make_record: Make, make_generator: Make)
         "fail",
         "skip",
     ]
+
+
+@pytest.mark.parametrize(("op", "limit", "status"), [("<=", 1000.0, "fail"), (">=", 200.0, "fail")])
+def test_of_every_row_the_worst_counts(
+    make_record: Make, make_generator: Make, op: str, limit: float, status: str
+) -> None:
+    """A limit on every region must hold for each of them."""
+    records = [make_record(region="us"), make_record(region="eu", ttft_s=3.0)]
+    summary = summarise(records, make_generator(), CONTEXT)
+    every = gate(metric="regions.*.ttft_ms.p95", op=op, limit=limit)
+    assert judge(summary, [every]).gates[0].status == status
+
+
+def test_a_row_without_a_value_leaves_every_row_unjudged(
+    make_record: Make, make_generator: Make
+) -> None:
+    """A region that sent nothing has not reached anything."""
+    summary = summarise([make_record(region="eu")], make_generator(), CONTEXT)
+    assert judge(summary, [gate(metric="regions.*.hit.ratio")]).gates[0].status == "skip"
+
+
+def test_the_row_of_all_regions_is_meant_where_there_is_one(
+    make_record: Make, make_generator: Make
+) -> None:
+    """`by_turn` has a row for each region too."""
+    records = [make_record(region="a", cached_tokens=0), make_record(region="b")]
+    summary = summarise(records, make_generator(), CONTEXT)
+    found = judge(summary, [gate(metric="locality.by_turn.1.hit.achieved")]).gates[0]
+    assert found.value == pytest.approx(0.256)
 
 
 def test_a_gate_on_arrivals_is_not_about_a_closed_loop(tmp_path: Path) -> None:

@@ -1,96 +1,81 @@
-"""Claims about judging what a run left, whoever made it and however it ended."""
+"""Claims about reading a run's folder."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_folders import make_run, sessions_of, write_part
 
-from fleet.errors import ConfigError
-from loadtest.gates import NAMED_GATES, load_gates
-from loadtest.judging import judge_run
-from loadtest.run_facts import RunFacts
+from fleet.errors import LoadError
+from loadtest.records import Generator, Record
 from loadtest.run_folder import read_run
 
 Make = Callable[..., Any]
+EPOCH_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def test_a_run_is_judged_from_its_folder_alone(
-    tmp_path: Path, make_record: Make, make_generator: Make
-) -> None:
-    """The fleet may be gone by the time somebody asks again."""
-    facts = RunFacts(name="demo", replicas={"us": ("r0",)}, worker_names={"w0": "r0"},
-                     registered=frozenset({"r0"}))  # fmt: skip
-    make_run(tmp_path, sessions_of(make_record(), 20), make_generator(), facts)
-    judged = judge_run(read_run(tmp_path), load_gates())
-    assert judged.judgement.verdict == "go"
-    assert judged.summary.coverage.served == 1.0
+def write(folder: Path, records: list[Record], generator: Generator | None) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "requests.jsonl").write_bytes(b"".join(record.line() for record in records))
+    if generator is not None:
+        (folder / "generator.json").write_text(generator.text())
 
 
-def test_workers_are_summed_and_the_worst_of_them_counts(
-    tmp_path: Path, make_record: Make, make_generator: Make
-) -> None:
-    """Three idle workers do not make good for one that sends late."""
-    make_run(tmp_path, [], None)
-    (tmp_path / "requests.jsonl").unlink()
-    for index, lag_ms in enumerate((2.0, 80.0)):
-        part = make_generator(lag_p99_ms=lag_ms, cpu_share=0.3 + index / 10, users=4)
-        write_part(tmp_path / f"worker-{index}", sessions_of(make_record(), 10), part)
+def at(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}.000+00:00"
+
+
+def test_workers_are_one_run(tmp_path: Path, make_record: Make, make_generator: Make) -> None:
+    """Times count from the first worker's start; loads add up, limits are of the worst."""
+    write(tmp_path / "worker-0", [make_record(sent_s=5.0, due_s=4.0)], make_generator())
+    other = make_generator(
+        started_at=at(3), duration_s=20.0, cpu_share=0.9, lag_p99_ms=50.0, users=5
+    )
+    write(tmp_path / "worker-1", [make_record(sent_s=1.0, session="s-2")], other)
     run = read_run(tmp_path)
-    assert (len(run.records), run.generator.users) == (60, 8)
-    assert (run.generator.lag_p99_ms, run.generator.cpu_share) == (80.0, 0.4)
-    assert run.generator.gap_histogram == {"le_ms": [10.0, 20.0, 40.0], "count": [2.0, 16.0, 2.0]}
+    assert [(r.session, r.sent_s, r.due_s) for r in run.records] == [
+        ("s-2", 4.0, None),
+        ("s-1", 5.0, 4.0),
+    ]
+    told = run.generator
+    assert (told.duration_s, told.users, told.cpu_share, told.lag_p99_ms) == (23.0, 7, 0.9, 50.0)
+    assert told.gap_histogram == {"le_ms": [10.0, 20.0, 40.0], "count": [2.0, 16.0, 2.0]}
+    assert (run.workers, run.lost_workers) == (2, ())
 
 
-def test_a_lost_worker_makes_the_run_invalid_and_loses_no_request(
+def test_a_killed_worker_still_counts_and_is_named(
     tmp_path: Path, make_record: Make, make_generator: Make
 ) -> None:
-    """What it waited for is in no file."""
-    make_run(tmp_path, sessions_of(make_record(), 20), make_generator())
-    write_part(tmp_path / "worker-1", sessions_of(make_record(), 20), None)
-    judged = judge_run(read_run(tmp_path), load_gates(NAMED_GATES["endpoint"]))
-    assert judged.judgement.verdict == "invalid"
-    assert judged.summary.requests == 120
-    assert "worker-1 was lost" in judged.report()["notes"][0]
+    """Its start is when its file changed last, less its last answer's end."""
+    write(tmp_path / "worker-0", [make_record()], make_generator())
+    write(tmp_path / "worker-1", [make_record(sent_s=2.0, e2e_s=1.0)], None)
+    os.utime(tmp_path / "worker-1/requests.jsonl", (EPOCH_S + 10, EPOCH_S + 10))
+    run = read_run(tmp_path)
+    assert run.lost_workers == ("worker-1",)
+    assert [record.sent_s for record in run.records] == [0.0, 9.0]
 
 
-def test_a_request_log_cut_by_a_kill_is_judged_without_its_last_line(
-    tmp_path: Path, make_record: Make, make_generator: Make
-) -> None:
-    """The line before it was written whole."""
-    make_run(tmp_path, sessions_of(make_record(), 2), make_generator())
-    log = tmp_path / "requests.jsonl"
-    log.write_bytes(log.read_bytes()[:-20])
-    assert len(read_run(tmp_path).records) == 5
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda folder: (folder / "settings.json").unlink(), "settings.json: is missing"),
-        (lambda folder: (folder / "requests.jsonl").unlink(), "holds no requests.jsonl"),
-        (lambda folder: (folder / "generator.json").unlink(), "generator.json: is missing"),
-        (lambda folder: (folder / "generator.json").write_text('{"users": 1'), "not readable"),
-        (lambda folder: (folder / "requests.jsonl").write_text("x\n{}\n"), "requests.jsonl:1"),
-        (lambda folder: (folder / "run.json").write_text("{"), "run.json: 1 field(s)"),
-        (lambda folder: (folder / "settings.json").write_text("{}"), "settings.json: targets"),
-    ],
-)
-def test_a_damaged_folder_is_bad_input(
-    tmp_path: Path, make_record: Make, make_generator: Make, damage: Make, said: str
-) -> None:
-    """Each damage has its own message, and names the file."""
-    make_run(tmp_path, [make_record()], make_generator())
-    damage(tmp_path)
-    with pytest.raises(ConfigError) as caught:
+def test_a_run_of_killed_workers_cannot_be_judged(tmp_path: Path, make_record: Make) -> None:
+    """Nobody says whether the generator was the limit."""
+    write(tmp_path / "worker-0", [make_record()], None)
+    with pytest.raises(LoadError, match="every worker was killed"):
         read_run(tmp_path)
-    assert said in str(caught.value)
 
 
-def test_a_folder_that_is_none_is_bad_input(tmp_path: Path) -> None:
-    """A typing mistake is the likeliest reason."""
-    with pytest.raises(ConfigError, match="is no folder"):
-        read_run(tmp_path / "nowhere")
+def test_an_empty_folder_says_so(tmp_path: Path) -> None:
+    """As when the load test never began."""
+    with pytest.raises(LoadError, match=r"requests\.jsonl"):
+        read_run(tmp_path)
+
+
+def test_one_generator_is_read_as_before(
+    tmp_path: Path, make_record: Make, make_generator: Make
+) -> None:
+    """A rehearsal's folder."""
+    write(tmp_path, [make_record()], replace(make_generator(), stages=[("soak", 1.0)]))
+    run = read_run(tmp_path)
+    assert (list(run.records), run.workers, run.pages) == ([make_record()], 1, ())

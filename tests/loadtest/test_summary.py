@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadtest.live_figures import LiveFigures
 from loadtest.quantiles import nearest_rank
 from loadtest.records import Generator, Record, read_generator, read_records
 from loadtest.summary import RunContext, summarise, summary_json
@@ -143,3 +145,60 @@ def test_a_replica_without_a_request_has_served_none(
         ("r0", 1, 1.0),
         ("r1", 0, 0.0),
     ]
+
+
+STAGES = [("ramp", 0.0), ("soak", 4.0), ("drain", 8.0)]
+
+
+def test_with_stages_figures_are_of_the_steady_window(
+    make_record: Make, make_generator: Make
+) -> None:
+    """Cold caches of the ramp and empty ones of the drain are no service level."""
+    records = [
+        make_record(sent_s=1.0, cached_tokens=0),
+        make_record(sent_s=5.0),
+        make_record(sent_s=9.0, error="truncated"),
+    ]
+    summary = summarise(records, make_generator(stages=STAGES), CONTEXT)
+    assert (summary.requests, summary.window_s, summary.hit.ratio) == (1, 4.0, 1.0)
+    assert (summary.error_rate, sum(s.requests for s in summary.timeline)) == (0.0, 3)
+
+
+def test_a_cancelled_request_is_no_error_and_has_no_end(
+    make_record: Make, make_generator: Make
+) -> None:
+    """The client hung up: its TTFT was measured, and what it would have reported never came."""
+    cut = make_record(
+        cancelled=True, e2e_s=9.0, cached_tokens=None, prompt_tokens=None, output_tokens=None
+    )
+    summary = summarise([make_record(), cut], make_generator(), CONTEXT)
+    assert (summary.errors, summary.cancelled, summary.hit.reported_share) == (0, 1, 1.0)
+    assert (summary.e2e_ms.p99, summary.oracle.length_exact) == (300.0, 1.0)
+
+
+def test_what_a_reader_must_know_first_is_a_finding(
+    make_record: Make, make_generator: Make
+) -> None:
+    """Killed workers and requests without room on the disk."""
+    lost = replace(CONTEXT, workers=3, lost_workers=("worker-2",))
+    summary = summarise([make_record()], make_generator(unwritten=7), lost)
+    run = summary.run
+    assert (run.workers, run.lost_workers, run.unwritten) == (3, 1, 7)
+    assert ["worker-2" in run.findings[0], "7 requests" in run.findings[1]] == [True, True]
+
+
+def test_chunk_gaps_are_by_bucket_too(make_record: Make, make_generator: Make) -> None:
+    """They come from what the generator summed up, since records do not hold them all."""
+    live = LiveFigures()
+    live.add(make_record(turn=3), [0.02, 0.04])
+    kept = replace(CONTEXT, figures=(live.plain(),))
+    summary = summarise([make_record(turn=3)], make_generator(), kept)
+    by_turn = next(table for table in summary.latency.tables if table.by == "turn")
+    gaps = [(r.bucket, r.n) for r in by_turn.rows if r.metric == "chunk_gap"]
+    assert gaps == [("2-5", 2)]
+
+
+def test_the_summary_is_json(make_record: Make, make_generator: Make) -> None:
+    """The report holds it, and a NaN would break whoever reads that."""
+    figures = summary_json(summarise([make_record()], make_generator(), CONTEXT))
+    assert json.loads(json.dumps(figures, allow_nan=False))["hit"]["ratio"] == 1.0

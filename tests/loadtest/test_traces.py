@@ -14,8 +14,8 @@ from loadtest.block_tree import BlockTree, BlockWords
 from loadtest.prompts import Frame, Message
 from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.options import ReplayOptions
-from loadtest.replay.recording import Trace
-from loadtest.traces import Craft, NoMoreSessions, TraceTraffic
+from loadtest.replay.recording import Call, Trace
+from loadtest.traces import Craft, TraceTraffic
 from loadtest.traffic import Scale, Seeds, Step
 from loadtest.words import TOKEN_BYTES, Vocabulary
 
@@ -265,5 +265,25 @@ def test_a_replay_once_ends_after_the_last_recording(vocabulary: Vocabulary) -> 
     options = ReplayOptions(loop=False, max_sessions=2)
     source = TraceTraffic(traces, craft(vocabulary), options)
     assert next(source.session(1)).session == "t-1"
-    with pytest.raises(NoMoreSessions):
-        source.session(2)
+    assert list(source.session(2)) == []
+    assert source.most_sessions == 2
+
+
+def test_sessions_of_one_set_share_the_blocks_that_mean_the_same(vocabulary: Vocabulary) -> None:
+    """Tags in the middle of what two sessions share would end their sharing: one message each."""
+    calls = [
+        Call(
+            agent="", at_s=0.0, gap_s=0.0, input_tokens=200, output_tokens=7, after_tool=False,
+            keep=0, blocks=array("Q", ids), tail_id=tail,
+        )
+        for ids, tail in (([5, 6, 7], 9), ([5, 6, 8], 9))
+    ]  # fmt: skip
+    traces = [
+        Trace(name=name, calls=(call,), block_size=64, scope="set")
+        for name, call in zip("ab", calls, strict=True)
+    ]
+    source = TraceTraffic(traces, craft(vocabulary, Scale(tokens=1.0, time=1.0)))
+    one, two = (next(source.session(number)).messages for number in (0, 1))
+    assert (len(one), len(two), source.shared()) == (1, 1, [])
+    assert 128 <= common(words(one), words(two)) <= 130
+    assert words(one)[-8 * TOKEN_BYTES :] == words(two)[-8 * TOKEN_BYTES :]

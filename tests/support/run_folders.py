@@ -13,6 +13,45 @@ from loadtest.run_facts import RunFacts, write_facts
 from loadtest.settings import LoadSettings, write_settings
 
 HOSTILE = '</script><img src=x onerror=alert(1)>"&\x1b[2J\u202e=HYPERLINK("x")'
+RECORD = Record(
+    region="us",
+    session="salt-1",
+    turn=1,
+    kind="first",
+    sent_s=0.0,
+    due_s=None,
+    prompt_tokens=1000,
+    output_tokens=11,
+    cached_tokens=512,
+    attainable_tokens=512,
+    predicted_prompt_tokens=1000,
+    ttft_s=0.1,
+    e2e_s=0.3,
+    chunks=11,
+    gap_p50_ms=20.0,
+    gap_max_ms=30.0,
+    worker="w0",
+    status=200,
+    error=None,
+)
+GENERATOR = Generator(
+    started_at="2026-01-01T00:00:00.000+00:00",
+    duration_s=60.0,
+    users=2,
+    sessions_started=20,
+    sessions_finished=20,
+    calls_unfinished=0,
+    cpu_share=0.2,
+    machine_cpu_share=0.5,
+    lag_p50_ms=0.5,
+    lag_p99_ms=5.0,
+    gap_histogram={"le_ms": [10.0, 20.0], "count": [1.0, 8.0]},
+    seed=1,
+    token_scale=16.0,
+    time_scale=60.0,
+    dataset="interactive_agent",
+    versions={},
+)
 
 
 def make_settings(folder: Path, **changes: Any) -> LoadSettings:

@@ -10,13 +10,15 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from run_folders import HOSTILE, make_run, sessions_of
+from run_folders import HOSTILE, make_run, report_of, sessions_of
 
-from loadtest.gates import NAMED_GATES, Gate, load_gates
+from loadtest.gates import NAMED_GATES, Gate, GateSet, load_gates
 from loadtest.judging import judge_run
+from loadtest.report.document import read_load_report
+from loadtest.report.keyfigures import load_figures
 from loadtest.report.write import write_files
 from loadtest.run_facts import RunFacts
-from loadtest.run_folder import read_run
+from loadtest.saved_run import read_saved
 
 Make = Callable[..., Any]
 
@@ -28,7 +30,9 @@ def written(tmp_path: Path, make_record: Make, make_generator: Make) -> Make:
     def write(*gates: Gate, count: int = 20, facts: RunFacts | None = None, **fields: Any) -> Path:
         make_run(tmp_path, sessions_of(make_record(**fields), count), make_generator(), facts)
         chosen = gates or load_gates(NAMED_GATES["endpoint"])
-        write_files(judge_run(read_run(tmp_path), chosen).report(), tmp_path)
+        write_files(
+            judge_run(read_saved(tmp_path), GateSet(gates=tuple(chosen))).report(), tmp_path
+        )
         return tmp_path
 
     return write
@@ -82,13 +86,19 @@ def test_no_cell_is_a_formula(written: Make) -> None:
 
 
 def test_buckets_are_rows(written: Make) -> None:
-    """TTFT by context and by turn, with how many requests each is made of."""
+    """Each latency by context and by turn, with how many requests it is made of."""
     rows = list(csv.DictReader((written() / "buckets.csv").open(newline="")))
-    assert {(row["by"], row["bucket"], row["requests"]) for row in rows} == {
-        ("context", "0-1k", "60.0"),
-        ("turn", "1", "20.0"),
-        ("turn", "2-5", "40.0"),
-    }
+    found = {(r["by"], r["bucket"]): r["n"] for r in rows if r["metric"] == "ttft"}
+    assert found["context", "0-1k"] == "60.0"
+    assert (found["turn", "1"], found["turn", "2-5"]) == ("20.0", "40.0")
+
+
+def test_figures_that_were_not_measured_have_no_card(written: Make) -> None:
+    """Without service levels there is no goodput to show."""
+    raw = report_of(written())
+    assert "goodput" not in [card.name for card in load_figures(read_load_report(raw))]
+    raw["load"]["goodput"]["share"] = 0.97
+    assert "goodput" in [card.name for card in load_figures(read_load_report(raw))]
 
 
 def test_the_page_of_a_load_test_has_no_racks(written: Make) -> None:

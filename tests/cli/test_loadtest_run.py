@@ -1,0 +1,277 @@
+"""A load test is one command: checked before it starts, judged however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+
+import psutil
+import pytest
+from run_folders import report_of
+
+from cli.main import main
+
+DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
+SMALL = ("--token-scale", "200", "--time-scale", "60", "--block-size", "16")
+Arguments = Callable[..., list[str]]
+
+
+@pytest.fixture
+def arguments(gateway: str, tokenizer_dir: Path, tmp_path: Path) -> Arguments:
+    """Give the words of a small run against a path of the gateway double."""
+
+    def words(*more: str, path: str = "ok", model: str = "kimi-k3") -> list[str]:
+        target = ("--target", f"us={gateway}/{path}", "--model", model)
+        load = ("--tokenizer", str(tokenizer_dir), "--duration", "2s", *SMALL)
+        users = () if "--users" in more or "--sessions-per-minute" in more else ("--users", "4")
+        return ["loadtest", "run", *target, *load, *users, "--out", str(tmp_path / "out"), *more]
+
+    return words
+
+
+@pytest.fixture
+def started(arguments: Arguments, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a long run as a process; nothing of it outlives the test."""
+    command = [sys.executable, "-m", "cli.main", *arguments("--duration", "10m")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_run_against_an_endpoint_ends_with_a_verdict(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All files are in one folder, and what nobody knows of the endpoint is said."""
+    gates = tmp_path / "gates.yaml"
+    gates.write_text(
+        "gates: [{id: g, title: Requests, kind: slo, metric: requests, op: '>=', limit: 5, why: w}]"
+    )
+    assert main(arguments("-o", "json", "--gates", str(gates))) == 0
+    printed = json.loads(capsys.readouterr().out)
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert files == {
+        "settings.json", "requests.jsonl", "generator.json", "run.json", "locust.log",
+        "summary.json", "report.json", "report.html", "junit.xml", "buckets.csv", "replicas.csv",
+        "timeline.csv",
+    }  # fmt: skip
+    assert printed["verdict"] == "go"
+    assert any("What stands behind the URL" in text for text in printed["unknown"])
+
+
+def test_more_processes_make_one_run(arguments: Arguments, tmp_path: Path) -> None:
+    """Their files are judged together."""
+    main(arguments("--processes", "2"))
+    report = report_of(tmp_path / "out")
+    assert (report["traffic"]["processes"], report["load"]["generator"]["users"]) == (2, 4)
+    assert report["load"]["requests"] > 0
+
+
+def test_a_failing_target_is_a_no_go(arguments: Arguments, tmp_path: Path) -> None:
+    """Streams that are cut are failures, whatever the HTTP status says."""
+    gates = tmp_path / "gates.yaml"
+    gates.write_text(
+        "gates: [{id: e, title: E, kind: slo, metric: error_rate, op: '<=', limit: 0.1, why: w}]"
+    )
+    words = arguments("--gates", str(gates))
+    words[words.index("--target") + 1 : words.index("--target") + 1] = [
+        words[words.index("--target") + 1].replace("us=", "ok="), "--target",
+    ]  # fmt: skip
+    cut = words.index("--target", words.index("--target") + 1) + 1
+    words[cut] = words[cut].replace("/ok", "/cut")
+    assert main(words) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_judged_and_leaves_no_process(
+    started: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Whoever presses Ctrl-C wants to know what the hour before showed."""
+    log, pause = tmp_path / "out" / "requests.jsonl", Event()
+    while started.poll() is None and not (log.exists() and log.stat().st_size):
+        pause.wait(0.05)
+    children = psutil.Process(started.pid).children(recursive=True)
+    assert children
+    started.send_signal(number)
+    _, said = started.communicate(timeout=60)
+    report = report_of(tmp_path / "out")
+    assert started.returncode in {0, 2}, said  # 2: not enough requests to judge
+    assert {0: "go", 2: "invalid"}[started.returncode] == report["verdict"]
+    assert "Interrupted" in report["notes"][0]
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_killed_generator_is_an_error_with_its_log(
+    started: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Half a measurement must not look like a whole one."""
+    log, pause = tmp_path / "out" / "requests.jsonl", Event()
+    while started.poll() is None and not (log.exists() and log.stat().st_size):
+        pause.wait(0.05)
+    (locust,) = psutil.Process(started.pid).children()
+    locust.kill()
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 8
+    assert "locust.log" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "said"),
+    [
+        ("html", "kimi-k3", "answers with a web page"),
+        ("closed", "kimi-k3", "refuses the key"),
+        ("list", "kimi-k3", "no list of models"),
+        ("ok", "kimi-k4", "does not serve the model 'kimi-k4'. Did you mean 'kimi-k3'"),
+        ("ok/v1", "kimi-k3", "Leave /v1 out"),
+    ],
+)
+def test_an_endpoint_is_asked_first(
+    arguments: Arguments,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    model: str,
+    said: str,
+) -> None:
+    """Thousands of failed requests would say the same, less clearly."""
+    assert main(arguments(path=path, model=model)) == 3
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_is_not_there_is_named(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The URL is the likeliest mistake."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert main(arguments("--target", f"eu=http://127.0.0.1:{port}")) == 3
+    assert f"--target eu: http://127.0.0.1:{port}: does not answer" in capsys.readouterr().err
+
+
+def test_a_server_without_a_list_of_models_is_not_refused(
+    arguments: Arguments, tmp_path: Path
+) -> None:
+    """Some serve chats and nothing else; the report says that the name was not checked."""
+    main(arguments(path="old"))
+    assert any("was not checked" in text for text in report_of(tmp_path / "out")["unknown"])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "us=http://127.0.0.1:1"], "--target us: is given twice"),
+        (["--target", "http://127.0.0.1:1"], "is no pair of a name and a value"),
+        (["--gpus", "eu=8"], "--gpus eu: is no region of --target"),
+        (["--gpus", "us=none"], "--gpus: Input should be a valid integer"),
+        (["--metrics", "us=nowhere"], "is no http:// or https:// URL"),
+        (["--target", "eu=ftp://x"], "is no http:// or https:// URL"),
+        (["--users", "0"], "--users"),
+        (["--users", "-3"], "--users"),
+        (["--duration", "-1s"], "--duration"),
+        (["--token-scale", "nan"], "--token-scale"),
+        (["--users", "2", "--sessions-per-minute", "2"], "Choose one"),
+        (["--traffic", "interactive_agents"], "interactive_agent"),
+        (["--traffic", "trace:no/such/file.json"], "no/such/file.json"),
+        (["--gates", "lunch"], "Did you mean 'launch'"),
+        (["--output-tokens-per-s", "20000"], "4 processes are needed, 1 is given"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(
+    arguments: Arguments,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    said: str,
+) -> None:
+    """Each mistake has its own message."""
+    assert main(arguments(*more)) == 3
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_trace_and_gates_files_are_refused(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They name what is missing."""
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"id": "a", "requests": [{"t": 0}]}')
+    assert main(arguments("--traffic", f"trace:{trace}")) == 3
+    assert "trace.json" in capsys.readouterr().err
+    gates = tmp_path / "gates.yaml"
+    gates.write_text(
+        "gates: [{id: g, title: G, kind: slo, metric: hit.ration, op: '>=', limit: 1, why: w}]"
+    )
+    assert main(arguments("--gates", str(gates))) == 3
+    assert "Did you mean 'hit.ratio'" in capsys.readouterr().err
+
+
+def test_an_undersized_run_can_be_forced_and_is_marked(
+    arguments: Arguments, tmp_path: Path
+) -> None:
+    """Somebody with two cores may want to see it all the same."""
+    main(arguments("--output-tokens-per-s", "20000", "--force-undersized"))
+    assert report_of(tmp_path / "out")["notes"][0].startswith("Undersized: 20,000 events/s")
+
+
+def test_results_of_two_runs_do_not_mix(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder with old workers' files would be judged with them."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("x")
+    assert main(arguments()) == 3
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no target is given"),
+        ([DEMO], "no lab is up. Start it: k3fleet lab up"),
+        ([DEMO, "--target", "us=http://127.0.0.1:1"], "--target: the running lab of"),
+        (["--target", "us=http://127.0.0.1:1"], "--users"),
+        (["--target", "us=http://127.0.0.1:1", "--users", "1"], "--model"),
+    ],
+)
+def test_who_is_meant_must_be_clear(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """A fleet's lab, or an endpoint with all that is needed of it."""
+    assert main(["loadtest", "run", *words, "--work-dir", str(tmp_path / "work")]) == 3
+    assert said in capsys.readouterr().err
+
+
+def test_the_key_is_in_no_file_and_no_argv(arguments: Arguments, tmp_path: Path) -> None:
+    """Run folders are attached to tickets."""
+    key = tmp_path / "key"
+    key.write_text("sk-very-secret\n")
+    main(arguments("--api-key-file", str(key)))
+    texts = [path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert texts
+    assert not any(b"sk-very-secret" in text for text in texts)
+
+
+def test_judging_needs_no_locust(saved_run: Callable[..., Path]) -> None:
+    """A machine that only reads results has none of the generator's libraries to load."""
+    program = (
+        "import sys; from cli.main import main; "
+        f"main(['loadtest', 'report', {str(saved_run())!r}, '--gates', 'endpoint']); "
+        "print([m for m in ('locust', 'gevent', 'pulumi', 'dynamo') if m in sys.modules], "
+        "file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ},
+    )  # fmt: skip
+    assert done.stderr == "[]\n"

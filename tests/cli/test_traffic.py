@@ -1,0 +1,92 @@
+"""`k3fleet traffic`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.main import main
+from cli.traffic import traffic
+from loadtest.profiles import known_profiles
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `k3fleet traffic …` in an empty folder; return what it prints, or its errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str, code: int = 0) -> str:
+        assert main(["traffic", *words]) == code
+        printed = capsys.readouterr()
+        assert (printed.out if code else printed.err) == ""
+        return printed.err if code else printed.out
+
+    return call
+
+
+@pytest.mark.parametrize("name", sorted(traffic.commands))
+def test_every_command_has_help_with_an_example(name: str, run: Run) -> None:
+    """Most people copy the example and change one word."""
+    assert "Example:" in run(name, "--help")
+
+
+def test_list_says_what_each_profile_is(run: Run) -> None:
+    """Whoever starts a test chooses from it."""
+    rows = json.loads(run("list", "-o", "json"))
+    assert [row["name"] for row in rows] == known_profiles()
+    table = run("list")
+    assert all(row["about"] in table for row in rows)
+
+
+def test_show_gives_the_same_numbers_to_people_and_programs(run: Run) -> None:
+    """The table rounds, nothing more."""
+    found = json.loads(run("show", "burst", "--sessions", "50", "-o", "json"))
+    shown = run("show", "burst", "--sessions", "50")
+    assert found["sessions"] == 50
+    for rule, rate in found["attainable"].items():
+        (line,) = [line for line in shown.splitlines() if f" {rule} " in line]
+        assert f"{rate:.1%}" in line
+    (steps,) = [line for line in shown.splitlines() if "steps per session" in line]
+    assert str(round(found["steps_per_session"]["p99"])) in steps
+
+
+def test_another_seed_draws_other_sessions(run: Run) -> None:
+    """And the same seed the same ones."""
+    one, again = (run("show", "burst", "--sessions", "20") for _ in range(2))
+    assert one == again
+    assert one != run("show", "burst", "--sessions", "20", "--seed", "2")
+
+
+def test_a_profile_of_ones_own_is_shown(run: Run) -> None:
+    """By its path, as it is given to a test."""
+    Path("mine.yaml").write_text("extends: chat_assist\nname: mine\nsingle_turn_share: 1.0\n")
+    found = json.loads(run("show", "mine.yaml", "--sessions", "20", "-o", "json"))
+    assert (found["profile"], found["steps_per_session"]["mean"]) == ("mine", 1.0)
+
+
+def test_all_mistakes_of_a_file_are_shown_at_once(run: Run) -> None:
+    """With their lines, and exit code 3."""
+    Path("mine.yaml").write_text("extends: chat_assist\nnmae: mine\ncancel_share: 7\n")
+    said = run("show", "mine.yaml", code=3).splitlines()
+    assert said[0].startswith("error: mine.yaml:3: cancel_share: 7 is out of range")
+    assert said[1].startswith("error: mine.yaml:2: nmae: unknown key. Did you mean 'name'?")
+    assert said[2] == "2 problems found, nothing was started."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chat_asist"], "Did you mean 'chat_assist'"),
+        (["trace:sessions/"], "is a recording, not a profile"),
+        (["burst", "--sessions", "0"], "0 is not in the range"),
+        (["burst", "--sessions", "10000000000"], "is not in the range"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(run: Run, words: list[str], said: str) -> None:
+    """A configuration error, not a bug."""
+    assert said in run("show", *words, code=3)
