@@ -97,7 +97,7 @@ def as_chat(message: dict[str, Any]) -> dict[str, str]:
 
 def stream(path: str, body: dict[str, Any]) -> list[str]:
     ids = tokens_of(body["messages"])
-    count = body["max_completion_tokens"]
+    count = body.get("max_completion_tokens", body.get("max_tokens"))
     usage = {
         "prompt_tokens": len(ids),
         "completion_tokens": count,
@@ -147,8 +147,8 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     if path == "mute":
         return False
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    is_chat = "/chat/completions" in head.split(" ", 2)[1]
-    for part in stream(path, body) if is_chat else messages_stream(body):
+    is_messages = head.split(" ", 2)[1].endswith("/v1/messages")
+    for part in messages_stream(body) if is_messages else stream(path, body):
         data = part.encode()
         writer.write(b"%x\r\n%s\r\n" % (len(data), data))
         await writer.drain()
