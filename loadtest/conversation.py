@@ -10,6 +10,7 @@ from loadtest.api import Wish
 from loadtest.ledger import Ledger
 from loadtest.live_history import LiveHistory
 from loadtest.load_run import LoadRun
+from loadtest.oracle import Attainable
 from loadtest.prompts import Prompt, ToolSet
 from loadtest.quantiles import nearest_rank
 from loadtest.records import Record
@@ -28,6 +29,18 @@ class _Strand:
     tools: ToolSet | None
     ledger: Ledger
     live: LiveHistory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """Hold what was known when a call left."""
+
+    step: Step
+    due_s: float | None
+    prompt: Prompt
+    attainable: Attainable
+    start_s: float
+    stage: str
 
 
 class Conversation:
@@ -67,32 +80,47 @@ class Conversation:
         wish = Wish(max_tokens=step.output_tokens, tools=step.tools)
         body = run.chat.api.body(messages, strand.ledger.fragments, wish)
         headers = run.settings.session.headers(step.session, step.parent)
-        attainable = run.oracle.send(self._region, prompt)
+        sent = _Sent(
+            step=step,
+            due_s=due_s,
+            prompt=prompt,
+            attainable=run.oracle.send(self._region, prompt),
+            start_s=run.recorder.now_s(),
+            stage=run.recorder.stage,
+        )
         run.recorder.calls_started += 1
-        start_s, stage = run.recorder.now_s(), run.recorder.stage
         reply = run.chat.fetch(self._connection, body, headers, _expected(step))
         if run.settings.session.history == "live":
             strand.live.took(step.messages, reply)
+        record = self._record(sent, reply)
+        if reply.error is None:  # also when we hung up: a token came, so the prompt was computed
+            run.oracle.complete(self._region, prompt, _chosen(reply))
+        run.recorder.add(record, reply.gaps_s)
+        for listener in run.listeners:
+            listener(record, reply.received_bytes)
+        return record
+
+    def _record(self, sent: _Sent, reply: Reply) -> Record:
+        step, attainable, chosen = sent.step, sent.attainable, _chosen(reply)
         usage = reply.usage or {}
         cached = _count((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
         gap_p50_ms, gap_max_ms = _gaps(reply)
-        chosen = reply.prefill_worker or reply.worker
-        record = Record(
+        return Record(
             region=self._region,
             session=step.session,
             turn=step.turn,
             kind=step.kind,
-            sent_s=round(start_s, 6),
-            due_s=None if due_s is None else round(due_s, 6),
+            sent_s=round(sent.start_s, 6),
+            due_s=None if sent.due_s is None else round(sent.due_s, 6),
             prompt_tokens=_count(usage.get("prompt_tokens")),
             output_tokens=_count(usage.get("completion_tokens")),
             cached_tokens=cached,
-            attainable_tokens=self._explained(attainable.region, cached, prompt),
+            attainable_tokens=self._explained(attainable.region, cached, sent.prompt),
             attainable_global_tokens=attainable.everywhere,
             selected_tokens=None if chosen is None else attainable.selected(chosen),
             best_tokens=None if chosen is None else attainable.best,
-            predicted_prompt_tokens=prompt.token_count,
-            predicted_exactly=prompt.exact,
+            predicted_prompt_tokens=sent.prompt.token_count,
+            predicted_exactly=sent.prompt.exact,
             ttft_s=_since(reply.sent_s, reply.first_s),
             ttfo_s=_since(reply.sent_s, reply.first_output_s),
             e2e_s=round(reply.ended_s - reply.sent_s, 6),
@@ -108,14 +136,8 @@ class Conversation:
             cancelled=reply.cancelled,
             retries=reply.retries,
             parent=step.parent,
-            stage=stage,
+            stage=sent.stage,
         )
-        if reply.error is None:  # also when we hung up: a token came, so the prompt was computed
-            run.oracle.complete(self._region, prompt, chosen)
-        run.recorder.add(record, reply.gaps_s)
-        for listener in run.listeners:
-            listener(record, reply.received_bytes)
-        return record
 
     def _strand(self, step: Step) -> _Strand:
         """Find what is held of the step's session; a sub-agent starts as a copy of its parent."""
@@ -145,6 +167,11 @@ class Conversation:
     def _fits(self, step: Step) -> bool:
         words = sum(message.length for message in step.messages)
         return words + step.output_tokens <= self._run.settings.max_context
+
+
+def _chosen(reply: Reply) -> str | None:
+    """Name the worker that the router chose for the prompt."""
+    return reply.prefill_worker or reply.worker
 
 
 def _expected(step: Step) -> Expected:

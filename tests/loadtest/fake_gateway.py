@@ -59,7 +59,8 @@ def cached_tokens(ids: list[int]) -> int:
 
 def listed(path: str) -> bytes:
     """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
-    models = json.dumps({"data": [{"id": "kimi-k3"}]}).encode()
+    names = ["kimi-k2", "other"] if path == "others" else ["kimi-k3"]
+    models = json.dumps({"data": [{"id": name} for name in names]}).encode()
     status, kind, body = {
         "html": (200, "text/html", b"<!doctype html><title>login</title>"),
         "closed": (401, "application/json", b"{}"),
@@ -134,20 +135,6 @@ def stream(path: str, body: dict[str, Any]) -> list[str]:
         "unreported": [*parts, *tokens, done],
         "garbage": [*parts, "data: {not json\n\n", done],
     }.get(path, [*parts, *tokens, last, done])
-
-
-def listed(path: str) -> bytes:
-    """Answer what models there are; /html is a web page, /closed wants a key, /old has no list."""
-    names = ["kimi-k2", "other"] if path == "others" else ["kimi-k3"]
-    models = json.dumps({"data": [{"id": name} for name in names]}).encode()
-    status, kind, body = {
-        "html": (200, "text/html", b"<!doctype html><title>login</title>"),
-        "closed": (401, "application/json", b"{}"),
-        "old": (404, "application/json", b"{}"),
-        "list": (200, "application/json", b"[]"),
-    }.get(path, (200, "application/json", models))
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
 
 
 def note(head: str, sent: bytes) -> None:
