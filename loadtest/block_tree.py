@@ -58,8 +58,7 @@ class BlockWords:
         if total < noise.size:
             columns = np.arange(most)
             noise = noise[columns[None, :] < np.asarray(counts)[:, None]]
-        texts, tokens = self.vocabulary.rows(noise.reshape(1, -1), [total])
-        return Text(texts[0], tokens[0])
+        return self.vocabulary.text(noise.reshape(-1)[:total])
 
 
 def _noise(ids: array[int], columns: int, key: str) -> NDArray[np.uint64]:
