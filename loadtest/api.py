@@ -40,9 +40,10 @@ class Fragments:
     def encode(self, document: Mapping[str, Any]) -> bytes:
         """Encode the document with the texts in their places."""
         pieces = orjson.dumps(document).split(b"\0")
-        for place in range(1, len(pieces), 2):
-            pieces[place] = self._texts[int(pieces[place])].data
-        return b"".join(pieces)
+        parts = pieces[:1]
+        for number, after in zip(pieces[1::2], pieces[2::2], strict=True):
+            parts += (*self._texts[int(number)].parts, after)
+        return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

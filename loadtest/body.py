@@ -23,18 +23,18 @@ class Body:
         return b"".join(self.pieces)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield segments to send, none much longer than 128 KiB; again from the start each time."""
+        """Yield segments to send, none longer than 256 KiB; again from the start each time."""
         held: list[bytes] = []
         size = 0
         for piece in self.pieces:
-            held.append(piece)
-            size += len(piece)
-            if size >= _SEGMENT_BYTES:
-                joined = b"".join(held)
-                for start in range(0, size, _SEGMENT_BYTES):
-                    yield joined[start : start + _SEGMENT_BYTES]
-                held.clear()
-                size = 0
+            for start in range(0, len(piece), _SEGMENT_BYTES):  # nothing of megabytes is copied
+                part = piece[start : start + _SEGMENT_BYTES]
+                held.append(part)
+                size += len(part)
+                if size >= _SEGMENT_BYTES:
+                    yield b"".join(held)
+                    held.clear()
+                    size = 0
         if held:
             yield b"".join(held)
 

@@ -53,7 +53,12 @@ class Text:
     @property
     def data(self) -> bytes:
         """Give the text as it stands between the quotes of a JSON string."""
-        return self._held if self._vocabulary is None else self._vocabulary.write(self._held)
+        return b"".join(self.parts)
+
+    @property
+    def parts(self) -> list[bytes]:
+        """Give that in pieces, so that who joins them with more copies megabytes only once."""
+        return [self._held] if self._vocabulary is None else self._vocabulary.write(self._held)
 
     @classmethod
     def counted(cls, text: str, count: int) -> Text:
@@ -144,8 +149,8 @@ class Vocabulary:
             return EMPTY
         return Text.of_words(self, (noise % np.uint64(len(self))).astype(self._number).tobytes())
 
-    def write(self, numbers: bytes) -> bytes:
-        """Spell words, each with the space before it."""
+    def write(self, numbers: bytes) -> list[bytes]:
+        """Spell words, each with the space before it; give the text in pieces."""
         words = np.frombuffer(numbers, dtype=self._number)
         places = np.arange(self._width, dtype=np.uint8)
         parts: list[bytes] = []
@@ -155,12 +160,17 @@ class Vocabulary:
             chosen = words[start : start + _SLICE]
             letters = places[None, :] < self._lengths[chosen][:, None]
             parts.append(self._spelling[chosen][letters].tobytes())
-        return b"".join(parts)
+        return parts
 
     def encode(self, numbers: bytes) -> bytes:
         """Give the packed token ids of words."""
-        ids: bytes = self._ids[np.frombuffer(numbers, dtype=self._number)].tobytes()
-        return ids
+        words = np.frombuffer(numbers, dtype=self._number)
+        parts: list[bytes] = []
+        for start in range(0, len(words), _SLICE):
+            if start:
+                self.breathe()
+            parts.append(self._ids[words[start : start + _SLICE]].tobytes())
+        return b"".join(parts)
 
     def rows(
         self, noise: NDArray[np.uint64], counts: Sequence[int]
