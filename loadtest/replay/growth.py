@@ -58,7 +58,7 @@ class Growth:
             parts = list(_more(made, prompt, self.tag_tokens))
         else:
             keep = int(0 < prompt.system_tokens < made.input_tokens)
-            system = prompt.system_tokens if keep else 0
+            system = prompt.system_tokens = prompt.system_tokens if keep else 0
             tags = (keep + 2) * self.tag_tokens
             parts = [_part("user", made.input_tokens - system - tags, made, prompt)]
         prompt.parts = keep + len(parts)

@@ -29,7 +29,7 @@ NAMES = [reader.name for reader in READERS]
 
 each_format = pytest.mark.parametrize("name", NAMES)
 fuzz = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 numbers = st.integers(-(2**70), 2**70) | st.integers(-2, 5000) | st.floats()
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, name: str, data: st.D
 
 
 @each_format
-@settings(fuzz, max_examples=20)
+@settings(fuzz, max_examples=12)
 @given(data=st.data())
 def test_what_is_read_can_be_played(
     tmp_path: Path, vocabulary: Vocabulary, frame: Frame, name: str, data: st.DataObject
