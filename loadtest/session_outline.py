@@ -66,6 +66,8 @@ class _Agent:
     tokens: int = 0
     kept: int = 0
     """Messages that stand in the history since the call before."""
+    stripped: int = 0
+    """Messages at the start of the history that have no reasoning any more."""
     turn: int = 0
     is_full: bool = False
 
@@ -159,14 +161,20 @@ class _Agent:
 
     def _strip_reasoning(self) -> None:
         """Take the reasoning out of all answers, as some chat templates do at a new question."""
-        first = next((at for at, piece in enumerate(self.history) if piece.reasoning), None)
+        answers = self.history[self.stripped :]
+        first = next((at for at, piece in enumerate(answers) if piece.reasoning), None)
         if first is not None:
-            self._rewrite(first, [piece._replace(reasoning=0) for piece in self.history[first:]])
+            self.tokens -= sum(piece.reasoning for piece in answers)
+            kept = self.stripped + first
+            self.history[kept:] = [piece._replace(reasoning=0) for piece in answers[first:]]
+            self.kept = min(self.kept, kept)
+        self.stripped = len(self.history)
 
     def _rewrite(self, kept: int, pieces: list[Piece]) -> None:
         self.history[kept:] = pieces
         self.tokens = sum(piece.size for piece in self.history)
         self.kept = min(self.kept, kept)
+        self.stripped = kept
 
     def _call(self, kind: Kind, gap_s: float, *, is_last: bool) -> Call | None:
         """Make a call of the history and add its answer; None when it would pass the context."""

@@ -11,8 +11,8 @@ from loadtest.quantiles import nearest_rank
 from loadtest.scale import Scale, Seeds
 from loadtest.session_outline import session_outline
 
-MOST_CALLS = 3_000_000
-"""Calls that are drawn at most: about half a minute, whatever a profile says."""
+MOST_CALLS = 2_000_000
+"""Calls that are drawn at most: less than a minute, whatever a profile says."""
 
 _PRODUCTION = Scale(tokens=1.0, time=1.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
@@ -211,6 +212,20 @@ def test_results_answer_the_calls_just_made(tool_sessions: list[list[Step]]) -> 
         answered = [message.call_id for message in step.messages if message.role == "tool"]
         assert made == answered
         assert len(set(made)) == len(made)
+
+
+def test_every_prompt_with_tools_can_be_framed(
+    tool_sessions: list[list[Step]], tool_frame: Frame
+) -> None:
+    """No two texts stand beside each other whose tags are not learned from a server."""
+    between = dict(tool_frame.between)
+    for (before, after), tags in tool_frame.between.items():
+        kind, _, place = after.partition(":read")
+        for name in TOOL_NAMES if place else ():
+            between[before, f"{kind}:{name}{place}"] = tags
+    frame = replace(tool_frame, between=between)
+    for step in (step for steps in tool_sessions[:20] for step in steps):
+        assert frame.tokens(step.messages)
 
 
 def test_only_declared_tools_are_called(tool_sessions: list[list[Step]]) -> None:
