@@ -96,7 +96,7 @@ def test_an_answer_that_began_is_not_asked_for_again(truth_server: str) -> None:
     assert (reply.error, reply.retries) == ("reset", 0)
 
 
-def test_a_refusal_of_a_large_request_is_read(truth_server: str) -> None:
+def test_a_refusal_of_a_large_request_is_read() -> None:
     """A gateway may answer 413 and close before it has read all of it."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -117,6 +117,16 @@ def test_a_refusal_of_a_large_request_is_read(truth_server: str) -> None:
     thread.join()
     listener.close()
     assert (reply.status, reply.error) == (413, "too_large")
+
+
+def test_a_server_that_reads_no_request_is_given_up() -> None:
+    """A process that is stopped still has a kernel that takes the first megabytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        connection = Connection(url, {}, ClientOptions(first_token_timeout_s=0.3))
+        request = Request(path="/", body=b"x" * 50_000_000)
+        reply = in_hub(lambda: fetch(connection, request, perf_counter))
+    assert (reply.status, reply.error, connection.is_open) == (0, "timeout_first_token", False)
 
 
 def test_texts_and_tool_calls_are_put_together(truth_server: str) -> None:
