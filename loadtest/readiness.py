@@ -12,8 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent
+from gevent.monkey import get_original
 
 PERIOD_S = 0.001
+# Locust takes `epoll` out of `select`, as waiting by it stops the event loop; nobody here waits.
+_epoll: Any = get_original("select", "epoll")
 
 
 class Readiness:
@@ -21,7 +24,7 @@ class Readiness:
 
     def __init__(self) -> None:
         loop = gevent.get_hub().loop
-        self._poll = select.epoll()
+        self._poll = _epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._watcher: Any = loop.io(self._poll.fileno(), 1)
         self._timer: Any = loop.timer(PERIOD_S)

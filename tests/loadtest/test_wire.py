@@ -7,6 +7,8 @@ import ipaddress
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -160,6 +162,20 @@ def test_many_streams_are_read_at_once(truth_server: str) -> None:
         raise_error=True,
     )
     assert {(job.value.error, job.value.chunks) for job in jobs} == {(None, 20)}
+
+
+def test_a_patched_process_reads_too(truth_server: str) -> None:
+    """Locust replaces the modules for sockets and waiting before it loads anything of ours."""
+    code = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        "import sys; from time import perf_counter\n"
+        "from loadtest.fetch import Request, fetch; from loadtest.wire import Connection\n"
+        "reply = fetch(Connection(sys.argv[1], {}), Request(path='/', body=b'{}'), perf_counter)\n"
+        "print(reply.error, reply.error_detail, reply.chunks)\n"
+    )
+    command = [sys.executable, "-c", code, truth_server]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == ["None", "16"]
 
 
 def test_a_killed_call_leaves_no_connection(truth_server: str) -> None:
