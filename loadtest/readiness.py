@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent
-from gevent import monkey
+from gevent.monkey import get_original
 
 PERIOD_S = 0.001
-
-_epoll: Any = monkey.get_original("select", "epoll")  # Locust patches it away
+# Locust takes `epoll` out of `select`, as waiting by it stops the event loop; nobody here waits.
+_epoll: Any = get_original("select", "epoll")
 
 
 class Readiness:

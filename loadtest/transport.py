@@ -55,13 +55,14 @@ def check_ca_file(options: ClientOptions) -> None:
 class Transport:
     """Hold one open connection. `receive` is called when `watch` calls back."""
 
-    def __init__(self, handle: int, arrivals: ArrivalClock) -> None:
+    def __init__(self, handle: int, arrivals: ArrivalClock, patience_s: float) -> None:
         # The plain socket of CPython: gevent's, which Locust puts in its place, waits by itself.
         self._socket = _socket.socket(fileno=handle)
         self._socket.setblocking(False)
         self._socket.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         self._socket.setsockopt(_socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._arrivals = arrivals
+        self._patience_s = patience_s
         self._tls: ssl.SSLObject | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         loop = gevent.get_hub().loop
@@ -85,7 +86,7 @@ class Transport:
                 return self._flush()
 
     def send(self, data: bytes) -> None:
-        """Send all, waiting as the network asks. Raises OSError."""
+        """Send all, waiting as the network asks. Raises OSError, WireError after too long."""
         if self._tls is None:
             self._send(memoryview(data))
             return
@@ -150,7 +151,9 @@ class Transport:
             try:
                 data = data[self._socket.send(data) :]
             except BlockingIOError:
-                gevent.get_hub().wait(self._writable)
+                late = WireError("timeout_read", "the server stopped reading the request")
+                with gevent.Timeout(self._patience_s, late):
+                    gevent.get_hub().wait(self._writable)
 
 
 def connect(
@@ -162,7 +165,11 @@ def connect(
     transport = None
     limit.start()
     try:
-        transport = Transport(gevent_socket.create_connection(address).detach(), arrivals)
+        transport = Transport(
+            gevent_socket.create_connection(address).detach(),
+            arrivals,
+            options.first_token_timeout_s,
+        )
         if tls:
             transport.start_tls(tls_context(options.ca_file), host)
     except BaseException as error:

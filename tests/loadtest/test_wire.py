@@ -7,6 +7,8 @@ import ipaddress
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -96,7 +98,7 @@ def test_an_answer_that_began_is_not_asked_for_again(truth_server: str) -> None:
     assert (reply.error, reply.retries) == ("reset", 0)
 
 
-def test_a_refusal_of_a_large_request_is_read(truth_server: str) -> None:
+def test_a_refusal_of_a_large_request_is_read() -> None:
     """A gateway may answer 413 and close before it has read all of it."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -117,6 +119,16 @@ def test_a_refusal_of_a_large_request_is_read(truth_server: str) -> None:
     thread.join()
     listener.close()
     assert (reply.status, reply.error) == (413, "too_large")
+
+
+def test_a_server_that_reads_no_request_is_given_up() -> None:
+    """A process that is stopped still has a kernel that takes the first megabytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        connection = Connection(url, {}, ClientOptions(first_token_timeout_s=0.3))
+        request = Request(path="/", body=b"x" * 50_000_000)
+        reply = in_hub(lambda: fetch(connection, request, perf_counter))
+    assert (reply.status, reply.error, connection.is_open) == (0, "timeout_first_token", False)
 
 
 def test_texts_and_tool_calls_are_put_together(truth_server: str) -> None:
@@ -150,6 +162,20 @@ def test_many_streams_are_read_at_once(truth_server: str) -> None:
         raise_error=True,
     )
     assert {(job.value.error, job.value.chunks) for job in jobs} == {(None, 20)}
+
+
+def test_a_patched_process_reads_too(truth_server: str) -> None:
+    """Locust replaces the modules for sockets and waiting before it loads anything of ours."""
+    code = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        "import sys; from time import perf_counter\n"
+        "from loadtest.fetch import Request, fetch; from loadtest.wire import Connection\n"
+        "reply = fetch(Connection(sys.argv[1], {}), Request(path='/', body=b'{}'), perf_counter)\n"
+        "print(reply.error, reply.error_detail, reply.chunks)\n"
+    )
+    command = [sys.executable, "-c", code, truth_server]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == ["None", "16"]
 
 
 def test_a_killed_call_leaves_no_connection(truth_server: str) -> None:
