@@ -12,9 +12,10 @@ and when a prompt resumes there, so it may go earlier than the units around it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 Path = Sequence[Hashable]
 
@@ -60,9 +61,9 @@ class _Use:
             return key
         return self._path[self.end - 1]
 
-    def release(self) -> None:
-        """Note that one of them was used again, or is gone; an empty use needs no path."""
-        self.held -= 1
+    def release(self, count: int = 1) -> None:
+        """Note that some of them were used again, or are gone; an empty use needs no path."""
+        self.held -= count
         if not self.held:
             self._path = ()
 
@@ -101,16 +102,15 @@ class CacheModel:
         if self._rules.forgets:
             self.expire(now_s)
         resumed = self.usable(path, most)
+        boundaries = [path[depth - 1] for depth in self._boundaries(path, resumed)]
         if not self._rules.forgets:
-            self._units.update(dict.fromkeys(path))
-            for depth in self._boundaries(path, resumed):
-                self._snapshots[path[depth - 1]] = None
+            # What comes before the first unknown unit is there already.
+            self._units.update(dict.fromkeys(islice(path, self.known(path), None)))
+            self._snapshots.update(dict.fromkeys(boundaries))
             return
         use = _Use(now_s, path)
-        for unit in path:
-            self._use(self._units, unit, use, 1)
-        for depth in self._boundaries(path, resumed):
-            self._use(self._snapshots, path[depth - 1], use, self._rules.snapshot_cost)
+        self._use(self._units, path, use, 1)
+        self._use(self._snapshots, boundaries, use, self._rules.snapshot_cost)
         if use.held:
             self._uses.append(use)
         self._shrink()
@@ -131,14 +131,18 @@ class CacheModel:
         made = range((resumed // every + 1) * every, len(path) + 1, every) if every else ()
         return {resumed, len(path), *made} - {0}
 
-    def _use(self, held: dict[Hashable, _Use | None], key: Hashable, use: _Use, cost: int) -> None:
-        before = held.get(key)
-        if before is None:
-            self._size += cost
-        else:
-            before.release()
-        held[key] = use
-        use.held += 1
+    def _use(
+        self, held: dict[Hashable, _Use | None], keys: Iterable[Hashable], use: _Use, cost: int
+    ) -> None:
+        """Make this the last use of some keys; no Python runs per key, since paths are long."""
+        fresh = dict.fromkeys(keys, use)
+        for before, count in Counter(map(held.get, fresh)).items():
+            if before is None:
+                self._size += count * cost
+            else:
+                before.release(count)
+        held.update(fresh)
+        use.held += len(fresh)
 
     def _shrink(self) -> None:
         capacity, uses = self._rules.capacity, self._uses
