@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import time
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,35 +37,30 @@ CPU_LIMIT, BYTES_LIMIT = 0.05, 200
 Step = tuple[str, str, Prompt]
 
 
-def steps(fresh: Callable[[], bytes]) -> Iterator[Step]:
-    """Play sessions in turns, without end: region, worker, prompt."""
-    shared = [fresh() for _ in range(SHARED // BLOCK)]
-    histories: dict[int, list[bytes]] = {}
+def steps(fresh: Callable[[], int]) -> Iterator[Step]:
+    """Play sessions in turns, without end: region, worker, prompt with its packed hashes."""
+    shared = array("Q", (fresh() for _ in range(SHARED // BLOCK)))
+    histories: dict[int, array[int]] = {}
     for turn in count():
         number = turn % SESSIONS
         history = histories.get(number)
         if history is None or len(history) * BLOCK > LONGEST:
-            history = histories[number] = list(shared)
+            history = histories[number] = array("Q", shared)
             grown = (START - SHARED) // BLOCK
         else:
             grown = GROWTH // BLOCK
-        history += [fresh() for _ in range(grown)]
-        # Today a prompt is hashed anew, so that its hashes are new objects.
-        blocks = tuple(bytes(bytearray(block)) for block in history)
-        region = REGIONS[number % len(REGIONS)]
-        yield (
-            region,
-            f"{number % REPLICAS}",
-            Prompt(token_count=len(blocks) * BLOCK + 50, blocks=blocks),
-        )
+        history.extend(fresh() for _ in range(grown))
+        blocks = memoryview(history.tobytes()).cast("Q")
+        prompt = Prompt(token_count=len(blocks) * BLOCK + 50, blocks=blocks)  # type: ignore[arg-type]
+        yield REGIONS[number % len(REGIONS)], f"{number % REPLICAS}", prompt
 
 
 @dataclass
 class Rival:
     """The oracle of before, as its definition was written down."""
 
-    sent: defaultdict[str, dict[bytes, int]] = field(default_factory=lambda: defaultdict(dict))
-    completed: defaultdict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    sent: defaultdict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    completed: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def send(self, region: str, prompt: Prompt) -> int:
         """Count the known prefix, and that it was sent."""
@@ -111,16 +107,14 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 
 def run(variant: str) -> dict[str, float]:
     """Play until so many blocks were made; in a process of its own."""
-    made = count()
     oracle = VARIANTS[variant]()
     before = psutil.Process().memory_info().rss
     spent, played, last = 0.0, 0, 0
-    numbers = iter(made)
 
-    def fresh() -> bytes:
+    def fresh() -> int:
         nonlocal last
-        last = next(numbers)
-        return (last * 0x9E3779B97F4A7C15 % (1 << 64)).to_bytes(8, "little")
+        last += 1
+        return last * 0x9E3779B97F4A7C15 % (1 << 64)  # spread as hashes are
 
     for region, worker, prompt in steps(fresh):
         began = time.process_time()

@@ -42,30 +42,19 @@ class CacheRules:
 class _Use:
     """One answered prompt: when, its path, and what was not used again since."""
 
-    __slots__ = ("_path", "_width", "at_s", "end", "held")
+    __slots__ = ("at_s", "end", "held", "path")
 
     def __init__(self, at_s: float, path: Path) -> None:
         self.at_s = at_s
+        self.path = path
         self.end = len(path)  # the units from here on are gone already
         self.held = 0  # units and snapshots whose last use this is
-        self._path = path
-        self._width = 0
-        if path and isinstance(path[0], bytes):  # hashes of one size: joined, 8 bytes are 8 bytes
-            self._width = len(path[0])
-            self._path = b"".join(path)  # type: ignore[arg-type]
-
-    def last(self) -> Hashable:
-        """Give the deepest unit that is not gone yet."""
-        if self._width:
-            key: Hashable = self._path[(self.end - 1) * self._width : self.end * self._width]
-            return key
-        return self._path[self.end - 1]
 
     def release(self, count: int = 1) -> None:
         """Note that some of them were used again, or are gone; an empty use needs no path."""
         self.held -= count
         if not self.held:
-            self._path = ()
+            self.path = ()
 
 
 class CacheModel:
@@ -155,7 +144,7 @@ class CacheModel:
     def _drop_one(self, use: _Use) -> None:
         """Forget the deepest that was last used then: a snapshot before the unit it ends with."""
         while True:
-            key = use.last()
+            key = use.path[use.end - 1]
             if self._snapshots.get(key) is use:
                 del self._snapshots[key]
                 self._size -= self._rules.snapshot_cost
