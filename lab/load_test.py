@@ -25,7 +25,7 @@ from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
 from loadtest.run import generator_command
 from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.saved_run import read_saved, make_new
+from loadtest.saved_run import make_new, read_saved
 from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
 from loadtest.traffic import Seeds
