@@ -59,7 +59,7 @@ def test_a_run_against_an_endpoint_ends_with_a_verdict(
     assert main(arguments("-o", "json", "--gates", str(gates))) == 0
     printed = json.loads(capsys.readouterr().out)
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    assert files == {
+    assert files >= {
         "settings.json", "requests.jsonl", "generator.json", "run.json", "locust.log",
         "summary.json", "report.json", "report.html", "junit.xml", "buckets.csv", "replicas.csv",
         "timeline.csv",
@@ -232,6 +232,15 @@ def test_results_of_two_runs_do_not_mix(
     (tmp_path / "out" / "mine.txt").write_text("x")
     assert main(arguments()) == 3
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_named(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is not full then; another folder is the remedy."""
+    (tmp_path / "file").write_text("x")
+    assert main(arguments("--out", str(tmp_path / "file" / "run"))) == 3
+    assert "Give a folder that can be written: --out DIR" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
