@@ -1,4 +1,4 @@
-"""Drive sessions with Locust users: closed loop (N agents) or open loop (sessions per minute).
+"""Drive sessions with Locust users: N agents, each after its own answers (closed loop).
 
 Locust's own statistics get one `request` event per HTTP call, with the end-to-end time; a failed
 call has no time there, so that errors do not make latencies look better. TTFT has a row of its own
@@ -8,18 +8,19 @@ that does not enter the totals.
 from __future__ import annotations
 
 import logging
-import random
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import gevent
 from gevent.event import Event
-from gevent.pool import Group
 from locust import User, task
 from locust.env import Environment
 from locust.exception import StopUser
 
 from loadtest.conversation import Conversation
+from loadtest.histogram import Histogram
 from loadtest.load_run import LoadRun
+from loadtest.numbering import Share
 from loadtest.records import Record
 from loadtest.traffic import Step
 
@@ -34,20 +35,97 @@ region must not fill the record with errors because it fails so fast."""
 
 _MOST_EMPTY_SESSIONS = 100
 _TICK_S = 0.05
-_ARRIVAL_CV = 1.5  # burstiness of session arrivals in production traces (ServeGen)
+# A test may read traces and warm shared prefixes for as long as the longest request we wait for.
+_PREPARATION_S = 900.0
+
+
+class Arrivals(Protocol):
+    """Begin sessions by themselves: the open loop."""
+
+    @property
+    def sessions(self) -> int:
+        """Count the sessions in play."""
+        ...
+
+    def stop(self) -> None:
+        """Make no more, and wait for calls in flight."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Play:
+    """Hold what this process does of a run, and how well it keeps up."""
+
+    run: LoadRun
+    share: Share
+    arrivals: Arrivals | None = None
+    arrivals_due: int = 0
+    """Sessions of the whole test, of all processes, that should have begun."""
+    is_stopping: bool = False
+    lags: Histogram = field(default_factory=Histogram)
+    """How late things were since somebody last took it."""
+    chunks: int = 0
+    """Network reads with tokens so far."""
+    ttft: dict[tuple[str, str], Histogram] = field(default_factory=dict)
+    """Of each replica, since somebody last took it."""
+
+    def note(self, record: Record) -> None:
+        """Count what no other figures hold of a request."""
+        self.chunks += record.chunks
+        replica = record.prefill_worker or record.worker
+        if replica is not None and record.ttft_s is not None and record.error is None:
+            histogram = self.ttft.setdefault((record.region, replica), Histogram())
+            histogram.add(record.ttft_s * 1000)
+
+    def take_ttft(self) -> list[tuple[str, str, list[int]]]:
+        """Give what came of TTFT per replica since the last time."""
+        taken, self.ttft = self.ttft, {}
+        return [(*replica, histogram.packed()) for replica, histogram in taken.items()]
+
+    def lag(self, late_s: float) -> None:
+        """Note how late something happened that had a due time."""
+        self.run.recorder.lag(late_s)
+        self.lags.add(max(0.0, late_s) * 1000)
+
+    def stop(self) -> None:
+        """End the arrivals; safe to call twice."""
+        arrivals, self.arrivals = self.arrivals, None
+        if arrivals is not None:
+            arrivals.stop()
 
 
 class CurrentRun:
-    """Hand the run that a test start prepared to the users, which Locust creates."""
+    """Hand what a test start prepared to the users, which Locust creates on its own time."""
 
-    run: LoadRun | None = None
+    play: Play | None = None
+    _known = Event()
 
     @classmethod
-    def get(cls) -> LoadRun:
+    def begin(cls, play: Play | None) -> None:
+        """Let waiting users work; without a run they end."""
+        cls.play = play
+        cls._known.set()
+
+    @classmethod
+    def end(cls) -> Play | None:
+        """Take the run away: users that are started now wait for the next."""
+        play, cls.play = cls.play, None
+        cls._known.clear()
+        return play
+
+    @classmethod
+    def wait(cls) -> Play | None:
+        """Give the run once it has begun; None when there is none."""
+        cls._known.wait(_PREPARATION_S)
+        return cls.play
+
+    @classmethod
+    def get(cls) -> Play:
         """Give the run; a user without one ends at once."""
-        if cls.run is None:
+        play = cls.wait()
+        if play is None:
             raise StopUser
-        return cls.run
+        return play
 
 
 class CodingAgentUser(User):
@@ -62,26 +140,28 @@ class CodingAgentUser(User):
 
     def on_start(self) -> None:
         """Count the user and plan its first call."""
-        run, runner = CurrentRun.get(), self.environment.runner
-        if runner is not None:
-            run.recorder.most_users = max(run.recorder.most_users, runner.user_count)
-        self._plan(run)
+        play, runner = CurrentRun.wait(), self.environment.runner
+        if play is None or runner is None:
+            return
+        recorder = play.run.recorder
+        recorder.most_users = max(recorder.most_users, runner.user_count)
+        self._plan(play.run)
 
     def wait_time(self) -> float:
         """Give the pause that the session makes before its next call."""
-        self._due_s = CurrentRun.get().recorder.now_s() + self._pause_s
+        self._due_s = CurrentRun.get().run.recorder.now_s() + self._pause_s
         return self._pause_s
 
     @task
     def call(self) -> None:
         """Make the planned call, then plan the next one."""
-        run = CurrentRun.get()
+        play = CurrentRun.get()
         if self._step is None or self._conversation is None:
             return
         if self._due_s:
-            run.recorder.lag(run.recorder.now_s() - self._due_s)
+            play.lag(play.run.recorder.now_s() - self._due_s)
         record = self._conversation.call(self._step)
-        self._plan(run)
+        self._plan(play.run)
         if record.error is not None:
             self._pause_s += FAILURE_PAUSE_S
 
@@ -102,55 +182,6 @@ class CodingAgentUser(User):
             raise StopUser
         self._step = step
         self._pause_s = step.gap_s
-
-
-class ArrivalUser(User):
-    """Start sessions at a rate, however slowly the earlier ones are served (open loop)."""
-
-    fixed_count = 1
-
-    def on_start(self) -> None:
-        """Plan the first arrival."""
-        run = CurrentRun.get()
-        self._run = run
-        self._rng = random.Random(f"{run.settings.seed}/arrivals")  # noqa: S311 - no secret
-        self._stopping = Event()
-        self._sessions = Group()
-        self._due_s = run.recorder.now_s()
-
-    def wait_time(self) -> float:
-        """Give the time to the next arrival: gamma distributed, burstier than Poisson."""
-        rate_per_s = (self._run.settings.sessions_per_minute or 60.0) / 60.0
-        shape = 1 / _ARRIVAL_CV**2
-        self._due_s += self._rng.gammavariate(shape, 1 / (shape * rate_per_s))
-        return max(0.0, self._due_s - self._run.recorder.now_s())
-
-    @task
-    def arrive(self) -> None:
-        """Start one session."""
-        self._sessions.spawn(self._play, self._due_s)
-        recorder = self._run.recorder
-        recorder.most_users = max(recorder.most_users, len(self._sessions))
-
-    def on_stop(self) -> None:
-        """Let calls in flight finish for a few seconds."""
-        self._stopping.set()
-        self._sessions.join(timeout=STOP_WAIT_S)
-        self._sessions.kill()
-
-    def _play(self, due_s: float) -> None:
-        run = self._run
-        conversation = Conversation(run)
-        while not self._stopping.is_set() and (step := conversation.next_step()) is not None:
-            due_s += step.gap_s
-            if self._stopping.wait(max(0.0, due_s - run.recorder.now_s())):
-                break
-            run.recorder.lag(run.recorder.now_s() - due_s)
-            record = conversation.call(step, due_s=due_s)
-            due_s = run.recorder.now_s()
-            if record.error is not None:
-                due_s += FAILURE_PAUSE_S
-        conversation.close()
 
 
 def report_to_locust(environment: Environment, record: Record, received_bytes: int) -> None:
@@ -178,13 +209,13 @@ class CallFailed(Exception):  # noqa: N818 - Locust shows the name in its failur
         super().__init__(f"{record.error} (HTTP {record.status})")
 
 
-def watch_lag(run: LoadRun) -> Any:
+def watch_lag(play: Play) -> Any:
     """Measure how late the event loop wakes up, until the greenlet is killed."""
 
     def tick() -> None:
         while True:
-            due_s = run.recorder.now_s() + _TICK_S
+            due_s = play.run.recorder.now_s() + _TICK_S
             gevent.sleep(_TICK_S)
-            run.recorder.lag(run.recorder.now_s() - due_s)
+            play.lag(play.run.recorder.now_s() - due_s)
 
     return gevent.spawn(tick)

@@ -16,8 +16,9 @@ from loadtest.traffic import Step
 class Conversation:
     """Play one session against one region over one kept-alive connection."""
 
-    def __init__(self, run: LoadRun) -> None:
-        number = run.recorder.sessions_started
+    def __init__(self, run: LoadRun, number: int | None = None) -> None:
+        if number is None:
+            number = run.next_session_number()
         run.recorder.sessions_started += 1
         regions = list(run.settings.targets)
         self._run = run

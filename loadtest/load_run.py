@@ -11,6 +11,7 @@ from time import perf_counter
 from fleet.errors import LoadError
 from loadtest.calibrate import Echo, learn_frame, read_token_ids
 from loadtest.chat import Chat, make_chat
+from loadtest.numbering import Numbers
 from loadtest.oracle import CacheOracle
 from loadtest.profiles import load_profile
 from loadtest.prompts import Frame, Message, Prompt, make_prompt
@@ -37,6 +38,14 @@ class LoadRun:
     oracle: CacheOracle
     recorder: Recorder
     listeners: list[Listener] = field(default_factory=list)
+    numbers: Numbers = field(default_factory=Numbers)
+    _numbered: int = 0
+
+    def next_session_number(self) -> int:
+        """Number the sessions that this process plays; no other process plays them."""
+        number = self.numbers.index + self._numbered * self.numbers.count
+        self._numbered += 1
+        return number
 
     @property
     def settings(self) -> LoadSettings:

@@ -84,9 +84,9 @@ class Recorder:
         except OSError as error:
             raise LoadError(f"{path}: {error.strerror}. Give a folder with space.") from error
 
-    def restart(self) -> None:
-        """Let the run begin now: what came before was preparation."""
-        now_s = self.clock()
+    def restart(self, elapsed_s: float = 0.0) -> None:
+        """Let the run begin now, or some seconds ago: what came before was preparation."""
+        now_s = self.clock() - elapsed_s
         self.started_at += timedelta(seconds=now_s - self._start_s)
         self._start_s = now_s
         self._cpu = _Cpu.now()

@@ -6,7 +6,9 @@ that nothing about a run hides in an argv or in the environment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -14,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fleet.errors import ConfigError, Problem
 from loadtest.oracle import OracleRules
 from loadtest.result_options import ResultOptions
+from loadtest.search import SearchOptions
+from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -36,6 +40,10 @@ class LoadSettings(BaseModel):
     traffic: str = "interactive_agent"
     users: int | None = Field(default=None, ge=1)
     sessions_per_minute: float | None = Field(default=None, gt=0)
+    stages: tuple[Stage, ...] = Field(default=(), max_length=MOST_STAGES)
+    """Load that changes over time, instead of users or sessions_per_minute and duration_s."""
+    search: SearchOptions | None = None
+    """Find the most users instead of being told a load."""
     duration_s: float = Field(default=60.0, gt=0)
     token_scale: float = Field(default=16.0, gt=0)
     time_scale: float = Field(default=60.0, gt=0)
@@ -62,11 +70,43 @@ class LoadSettings(BaseModel):
                 raise ValueError(f"{region}: {url!r} is no http:// or https:// URL")
         return targets
 
+    @field_validator("stages")
+    @classmethod
+    def _stages_go_together(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        check_stages(stages)
+        return stages
+
     @model_validator(mode="after")
     def _one_kind_of_load(self) -> LoadSettings:
-        if (self.users is None) == (self.sessions_per_minute is None):
-            raise ValueError("give either users (closed loop) or sessions_per_minute (open loop)")
+        loads = (self.users, self.sessions_per_minute, self.stages or None, self.search)
+        if sum(load is not None for load in loads) != 1:
+            raise ValueError(
+                "give either users (closed loop), sessions_per_minute (open loop), stages, "
+                "or search"
+            )
         return self
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Tell whether sessions begin at a rate, however slowly they are served."""
+        by_stages = bool(self.stages) and self.stages[0].users is None
+        return self.sessions_per_minute is not None or by_stages
+
+    @property
+    def planned_s(self) -> float | None:
+        """Give the length of the run; None when it ends by itself."""
+        if self.search is not None:
+            return None
+        return total_s(self.stages) if self.stages else self.duration_s
+
+    @property
+    def planned_users(self) -> int:
+        """Give the most agents that the run means to have; 1 where it does not say."""
+        if self.users is not None:
+            return self.users
+        if self.search is not None:
+            return self.search.most
+        return 1 if self.is_open_loop else max(1, round(most_level(self.stages)))
 
     @property
     def trace_path(self) -> Path | None:
@@ -97,6 +137,16 @@ def read_settings(path: Path) -> LoadSettings:
         raise ConfigError(f"{path}: {error.strerror}. Give an existing settings file.") from error
     except ValidationError as error:
         raise _problems(path, error) from error
+
+
+def change_settings(
+    settings: LoadSettings, changes: Mapping[str, Any], origin: str
+) -> LoadSettings:
+    """Give settings with some fields changed; raises ConfigError that names what is wrong."""
+    try:
+        return LoadSettings.model_validate(settings.model_dump() | dict(changes))
+    except ValidationError as error:
+        raise _problems(Path(origin), error) from error
 
 
 def _problems(path: Path, error: ValidationError) -> ConfigError:

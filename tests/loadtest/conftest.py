@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from load_processes import write_tokenizer
 
 from loadtest.prompts import Frame, Slot
 from loadtest.records import Generator, Record
 from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 MakeRecord = Callable[..., Record]
 
@@ -24,11 +22,7 @@ MakeRecord = Callable[..., Record]
 def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a model directory whose tokenizer.json has 676 one-token words and some others."""
     folder = tmp_path_factory.mktemp("model")
-    words = [f"Ġ{a}{b}x" for a in LETTERS for b in LETTERS]
-    others = ["Ġa", "Ġan", "word", "ĠUpper", "Ġx1", "{", "Ġ"]
-    entries = {token: index for index, token in enumerate([*others, *words])}
-    tokenizer = {"model": {"type": "BPE", "vocab": entries, "merges": []}}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    write_tokenizer(folder)
     return folder
 
 

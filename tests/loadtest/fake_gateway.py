@@ -2,19 +2,23 @@
 
 The first part of the path chooses the behaviour (/ok, /500, /cut, ...). The prompt is framed as a
 small chat template would; `cached_tokens` come from a real block cache, so that the oracle can be
-checked against it. Argument: a tokenizer.json. Prints its port, ends when its stdin closes.
+checked against it. Arguments: a tokenizer.json, and a file for a line per request, if wanted.
+Prints its port, ends when its stdin closes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import sys
 from pathlib import Path
 
 BLOCK = 16
 CACHE: set[int] = set()
+FULL: set[asyncio.StreamWriter] = set()
+MOST_OPEN = 5  # connections that /full serves
 TAG = 1_000_000  # above all ids of the vocabulary
 OPEN = {"system": [1, 2], "user": [1, 3], "assistant": [1, 4, 5]}
 
@@ -93,6 +97,15 @@ def stream(path: str, body: dict[str, object]) -> list[str]:
     }.get(path, [*parts, *tokens, last, done])
 
 
+def note(head: str, sent: bytes) -> None:
+    """Write down whose request it was, and what its body was, as a digest."""
+    if len(sys.argv) > 2:
+        names = [line for line in head.split("\r\n") if "session-id" in line.lower()]
+        session = names[0].split(":")[1].strip() if names else "-"
+        with Path(sys.argv[2]).open("a") as log:
+            log.write(f"{session} {hashlib.sha256(sent).hexdigest()}\n")
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer one request; say whether the connection stays open."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -101,7 +114,9 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         writer.write(listed(path))
         return True
     length = next(line for line in head.split("\r\n") if line.lower().startswith("content-length"))
-    body = json.loads(await reader.readexactly(int(length.split(":")[1])))
+    sent = await reader.readexactly(int(length.split(":")[1]))
+    note(head, sent)
+    body = json.loads(sent)
     if path.isdigit():
         text = b'{"message": "this is longer than the maximum context length"}'
         writer.write(b"HTTP/1.1 %s X\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(text)))
@@ -109,6 +124,11 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         return True
     if path == "mute":
         return False
+    if path == "full":
+        FULL.add(writer)
+        if len(FULL) > MOST_OPEN:
+            writer.write(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+            return True
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     for part in stream(path, body):
         data = part.encode()
@@ -125,6 +145,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while await answer(reader, writer):
             await writer.drain()
         await writer.drain()
+    FULL.discard(writer)
     writer.close()
 
 
