@@ -28,7 +28,7 @@ from lab.load_cluster import (
 from lab.state import read_state
 from loadtest.gates import gates_file, load_gate_set
 from loadtest.master_page import Page, UrlPage, load_state, start_load, stop_load
-from loadtest.saved_run import require_new
+from loadtest.saved_run import make_new
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 FOLDER = "loadtests"
@@ -204,7 +204,7 @@ def collect(fleet_file: Path, gates: str, out_dir: Path | None, output: str, **g
     region = _Region(fleet_file, given)
     started = f"{region.around.now():%Y%m%d-%H%M%S-%f}"
     folder = (out_dir or region.around.work_dir / FOLDER / started).absolute()
-    require_new(folder)
+    make_new(folder)
     shell = region.shell()
     fetch_results(region.fleet, region.name, shell, folder)
     plan = region_plan(make_plan(region.fleet), region.name)

@@ -20,6 +20,7 @@ from lightkube.codecs import from_dict
 from lightkube.core.exceptions import ApiError
 from lightkube.core.exceptions import ConfigError as KubeConfigError
 from lightkube.resources.core_v1 import Namespace
+from yaml import YAMLError
 
 from fleet.errors import ApplyError, ConfigError
 from fleet.load import Fleet
@@ -30,6 +31,9 @@ from infra.render import KubeObject, render_region
 FIELD_MANAGER = "k3fleet-loadtest"
 LAYERS: tuple[Layer, ...] = ("platform", "serving")
 _BY_THE_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+
+# What lightkube raises for a file that lacks something: it checks little by itself.
+_UNUSABLE = (KubeConfigError, OSError, ValueError, KeyError, TypeError, AssertionError, YAMLError)
 
 Verb = Literal["create", "change", "keep"]
 
@@ -53,9 +57,10 @@ def region_client(kubeconfig: Path, context: str | None, namespace: str) -> Clie
         config = KubeConfig.from_file(kubeconfig)
         chosen = config.get(context_name=context) if context else config
         return Client(config=chosen, namespace=namespace, trust_env=False)
-    except (KubeConfigError, OSError, ValueError) as error:
+    except _UNUSABLE as error:
         raise ConfigError(
-            f"{kubeconfig}: is no usable kubeconfig ({error}). Give --kubeconfig FILE."
+            f"{kubeconfig}: is no usable kubeconfig ({type(error).__name__}). "
+            "Give another with --kubeconfig FILE, or another --context."
         ) from error
 
 

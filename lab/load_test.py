@@ -25,7 +25,7 @@ from loadtest.load_run import make_traffic
 from loadtest.report.write import write_files
 from loadtest.run import generator_command
 from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.saved_run import read_saved, require_new
+from loadtest.saved_run import make_new, read_saved
 from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
 from loadtest.stages import most_level
@@ -57,7 +57,7 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
         settings = _settings(target, options)
         facts = _checked(settings, target, options, around, step)
     with steps.step("traffic") as step:
-        require_new(options.out_dir)
+        make_new(options.out_dir)
         write_facts(facts, options.out_dir)
         interrupted = _send(settings, options, around, step)
     with steps.step("judge") as step, shielded():

@@ -49,9 +49,16 @@ def read_saved(path: Path) -> SavedRun:
     return SavedRun(path=path, settings=settings, facts=read_facts(path), files=files)
 
 
-def require_new(folder: Path) -> None:
-    """Raise ConfigError for a folder in which two runs would mix."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def make_new(folder: Path) -> None:
+    """Make the folder of a run; raises ConfigError where it cannot be, or two runs would mix."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        used = any(folder.iterdir())
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: {error.strerror}. Give a folder that can be written: --out DIR"
+        ) from error
+    if used:
         raise ConfigError(
             f"{folder}: is not empty, and results of two runs would mix. Give another --out."
         )

@@ -277,6 +277,15 @@ def test_results_of_two_runs_do_not_mix(
     assert "is not empty" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_made_is_named(
+    arguments: Arguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is not full then; another folder is the remedy."""
+    (tmp_path / "file").write_text("x")
+    assert main(arguments("--out", str(tmp_path / "file" / "run"))) == 3
+    assert "Give a folder that can be written: --out DIR" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
