@@ -185,6 +185,8 @@ def test_a_second_start_keeps_the_results_of_the_first(load: LoadProcesses) -> N
     load.start("--web-port", str(load.page), "--stop-timeout", "8")
     for run in range(2):
         load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "start")
+        if run:
+            load.until((load.results / "earlier-1").exists, "the first run set aside")
         load.until(lambda: load.lines(".") > 3, f"traffic of run {run}")
         load.post("/stop")
         load.until((load.results / GENERATOR_FILE).exists, f"the end of run {run}")
@@ -222,6 +224,33 @@ def test_stages_are_played_by_all_workers_and_stamped(load: LoadProcesses) -> No
     ]
     assert sum(generator.users for generator in generators) == 6
     assert min(generator.duration_s for generator in generators) >= 7
+
+
+def test_a_clock_that_is_set_changes_nothing(load: LoadProcesses) -> None:
+    """Forward on the workers, where Locust would miss its master; back on the master."""
+    stages = [
+        {"name": "first", "duration_s": 8, "users": {"start": 2, "end": 2}},
+        {"name": "second", "duration_s": 6, "users": {"start": 6, "end": 6}},
+    ]
+    load.write(users=None, stages=stages)
+    load.jump(after_s=8, jump_s=-7200)
+    master = load.headless(2)
+    load.jump(after_s=8, jump_s=7200)
+    workers = load.workers(2)
+    assert load.wait(master) == 0, load.said()
+    assert [load.wait(worker) for worker in workers] == [0, 0], load.said()
+    found = read_workers(load.results)
+    assert found is not None
+    assert found.faults == []
+    generators = [
+        read_generator(path) for path in sorted(load.results.glob(f"worker-*/{GENERATOR_FILE}"))
+    ]
+    assert sum(generator.users for generator in generators) == 6
+    assert all(14 <= generator.duration_s < 60 for generator in generators)
+    paths = sorted(load.results.glob(f"worker-*/{REQUESTS_FILE}"))
+    records = [record for path in paths for record in read_records(path)]
+    assert {record.stage for record in records} == {"first", "second"}
+    assert all(0 <= record.sent_s < 60 and record.e2e_s < 60 for record in records)
 
 
 def test_the_search_finds_what_a_fleet_serves_and_ends_the_run(
