@@ -9,10 +9,10 @@ from pathlib import Path
 from loadtest.records import FIGURES_FILE, GENERATOR_FILE, REQUESTS_FILE
 from loadtest.search_file import SEARCH_FILE
 from loadtest.server_truth import SERVER_FILE
-from loadtest.settings import SETTINGS_FILE
+from loadtest.settings import PLAYED_FILE
 
 _RESULTS = (
-    REQUESTS_FILE, GENERATOR_FILE, FIGURES_FILE, SERVER_FILE, SEARCH_FILE, SETTINGS_FILE,
+    REQUESTS_FILE, GENERATOR_FILE, FIGURES_FILE, SERVER_FILE, SEARCH_FILE, PLAYED_FILE,
 )  # fmt: skip
 
 

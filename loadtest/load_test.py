@@ -26,7 +26,7 @@ from loadtest.numbering import Numbers
 from loadtest.open_loop import ArrivalUser
 from loadtest.player import ALONE, Player
 from loadtest.server_watch import ServerWatch, watch_servers
-from loadtest.settings import LoadSettings, change_settings
+from loadtest.settings import PLAYED_FILE, LoadSettings, change_settings, write_settings
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
 from loadtest.web.tables import tables
@@ -134,11 +134,12 @@ class LoadTest:
             gevent.spawn_later(quit_after, leave, self.environment)
 
     def _prepare(self, settings: LoadSettings, changes: dict[str, Any], run_id: str) -> None:
-        if self.master is not None:
-            self.master.prepare(settings, run_id, changes)
-            return
         settings = change_settings(settings, {"run_id": run_id}, "options")
-        self.player.prepare(settings, Numbers())
+        if self.master is None:
+            self.player.prepare(settings, Numbers())
+            return
+        write_settings(settings, PLAYED_FILE)
+        self.master.prepare(settings, run_id, changes)
 
     def _fail(self, error: FleetError) -> NoReturn:
         self.player.give_up()

@@ -21,7 +21,7 @@ from loadtest.health_probe import HealthProbe
 from loadtest.load_run import make_run
 from loadtest.numbering import Numbers, Share
 from loadtest.open_loop import OpenLoop
-from loadtest.settings import LoadSettings, write_settings
+from loadtest.settings import PLAYED_FILE, LoadSettings, write_settings
 from loadtest.stages import ends_s
 
 ALONE = "alone"
@@ -42,7 +42,7 @@ class Player:
     def prepare(self, settings: LoadSettings, numbers: Numbers, me: str = ALONE) -> None:
         """Calibrate, warm and open the log; raises FleetError when the run cannot be had."""
         keep_earlier(settings.out_dir)
-        write_settings(settings)
+        write_settings(settings, PLAYED_FILE)
         run = make_run(settings)
         run.process_index, run.process_count = numbers.index, numbers.count
         run.recorder.on_full = self._give_up

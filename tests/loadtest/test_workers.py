@@ -15,7 +15,7 @@ from loadtest.arrival_times import arrivals
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Record, read_generator, read_records
 from loadtest.search import Found
 from loadtest.search_file import read_search
-from loadtest.settings import LoadSettings
+from loadtest.settings import PLAYED_FILE, LoadSettings, read_settings, write_settings
 from loadtest.workers_file import read_workers
 
 SEARCH = {
@@ -182,6 +182,8 @@ def test_workers_of_a_lost_master_end_and_keep_what_they_wrote(load: LoadProcess
 def test_a_second_start_keeps_the_results_of_the_first(load: LoadProcesses) -> None:
     """Somebody who presses start again has not asked for the first run to be deleted."""
     load.write(duration_s=600)
+    load.settings = write_settings(read_settings(load.settings))  # where a rehearsal has it
+    before = load.settings.read_bytes()
     load.start("--web-port", str(load.page), "--stop-timeout", "8")
     for run in range(2):
         load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "start")
@@ -197,6 +199,9 @@ def test_a_second_start_keeps_the_results_of_the_first(load: LoadProcesses) -> N
     assert first
     assert first.isdisjoint(second)
     assert read_generator(load.results / "earlier-1" / GENERATOR_FILE).sessions_started >= 2
+    assert load.settings.read_bytes() == before
+    played = read_settings(load.results / PLAYED_FILE)
+    assert (played.users, played.run_id) == (2, next(iter(second)).rpartition("-")[0])
 
 
 def test_a_worker_that_cannot_play_ends_the_start_with_its_reason(load: LoadProcesses) -> None:
