@@ -289,3 +289,27 @@ def test_the_search_uses_all_workers_and_is_seen_on_the_page(
     assert load.get("/k3fleet/state.json")["found"]["users"] == 2
     load.until(lambda: load.get()["state"] == "stopped", "the end")
     assert all(load.lines(f"worker-{number}") for number in (0, 1))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_start_that_fails_is_said_on_the_page_and_the_next_may_work(
+    load: LoadProcesses, gateway: str, workers: int
+) -> None:
+    """A fleet that is not up yet is no reason to start the generator anew."""
+    load.write(duration_s=600, targets={"us": "http://127.0.0.1:1"})
+    if workers:
+        load.master()
+        load.worker()
+        load.until(lambda: len(load.get()["workers"]) == 1, "a worker")
+    else:
+        load.start("--web-port", str(load.page), *QUIET)
+    load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "a start")
+    rows = load.until(lambda: load.rows("generator-health"), "a row")
+    assert rows[0]["process"] == "last start"
+    assert "targets.us: http://127.0.0.1:1: connect" in rows[0]["state"]
+    load.until(lambda: load.get()["state"] in {"stopped", "ready"}, "the end of the start")
+    load.write(duration_s=600, targets={"us": f"{gateway}/ok"})
+    load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "a start")
+    load.until(lambda: load.lines("worker-0" if workers else ".") > 3, "traffic")
+    load.until(lambda: load.rows("prefix-cache"), "figures")
+    assert load.rows("generator-health")[0]["process"] == "all"
