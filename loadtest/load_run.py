@@ -11,7 +11,6 @@ from time import perf_counter
 from fleet.errors import LoadError
 from loadtest.calibrate import Echo, learn_frame, read_token_ids
 from loadtest.chat import Chat, make_chat
-from loadtest.numbering import Numbers
 from loadtest.oracle import CacheOracle
 from loadtest.profiles import load_profile
 from loadtest.prompts import Frame, Message, Prompt, make_prompt
@@ -38,19 +37,21 @@ class LoadRun:
     oracle: CacheOracle
     recorder: Recorder
     listeners: list[Listener] = field(default_factory=list)
-    numbers: Numbers = field(default_factory=Numbers)
+    process_index: int = 0
+    process_count: int = 1
+    """This process plays the sessions process_index, + process_count, + 2 * process_count…"""
     _numbered: int = 0
-
-    def next_session_number(self) -> int:
-        """Number the sessions that this process plays; no other process plays them."""
-        number = self.numbers.index + self._numbered * self.numbers.count
-        self._numbered += 1
-        return number
 
     @property
     def settings(self) -> LoadSettings:
         """Give the settings of the run."""
         return self.chat.settings
+
+    def next_session_number(self) -> int:
+        """Number the sessions that this process plays; no other process plays them."""
+        number = self.process_index + self._numbered * self.process_count
+        self._numbered += 1
+        return number
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
         """Render a conversation to what the cache sees of it."""
