@@ -12,9 +12,10 @@ and when a prompt resumes there, so it may go earlier than the units around it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 Path = Sequence[Hashable]
 
@@ -41,30 +42,19 @@ class CacheRules:
 class _Use:
     """One answered prompt: when, its path, and what was not used again since."""
 
-    __slots__ = ("_path", "_width", "at_s", "end", "held")
+    __slots__ = ("at_s", "end", "held", "path")
 
     def __init__(self, at_s: float, path: Path) -> None:
         self.at_s = at_s
+        self.path = path
         self.end = len(path)  # the units from here on are gone already
         self.held = 0  # units and snapshots whose last use this is
-        self._path = path
-        self._width = 0
-        if path and isinstance(path[0], bytes):  # hashes of one size: joined, 8 bytes are 8 bytes
-            self._width = len(path[0])
-            self._path = b"".join(path)  # type: ignore[arg-type]
 
-    def last(self) -> Hashable:
-        """Give the deepest unit that is not gone yet."""
-        if self._width:
-            key: Hashable = self._path[(self.end - 1) * self._width : self.end * self._width]
-            return key
-        return self._path[self.end - 1]
-
-    def release(self) -> None:
-        """Note that one of them was used again, or is gone; an empty use needs no path."""
-        self.held -= 1
+    def release(self, count: int = 1) -> None:
+        """Note that some of them were used again, or are gone; an empty use needs no path."""
+        self.held -= count
         if not self.held:
-            self._path = ()
+            self.path = ()
 
 
 class CacheModel:
@@ -101,16 +91,15 @@ class CacheModel:
         if self._rules.forgets:
             self.expire(now_s)
         resumed = self.usable(path, most)
+        boundaries = [path[depth - 1] for depth in self._boundaries(path, resumed)]
         if not self._rules.forgets:
-            self._units.update(dict.fromkeys(path))
-            for depth in self._boundaries(path, resumed):
-                self._snapshots[path[depth - 1]] = None
+            # What comes before the first unknown unit is there already.
+            self._units.update(dict.fromkeys(islice(path, self.known(path), None)))
+            self._snapshots.update(dict.fromkeys(boundaries))
             return
         use = _Use(now_s, path)
-        for unit in path:
-            self._use(self._units, unit, use, 1)
-        for depth in self._boundaries(path, resumed):
-            self._use(self._snapshots, path[depth - 1], use, self._rules.snapshot_cost)
+        self._use(self._units, path, use, 1)
+        self._use(self._snapshots, boundaries, use, self._rules.snapshot_cost)
         if use.held:
             self._uses.append(use)
         self._shrink()
@@ -131,14 +120,18 @@ class CacheModel:
         made = range((resumed // every + 1) * every, len(path) + 1, every) if every else ()
         return {resumed, len(path), *made} - {0}
 
-    def _use(self, held: dict[Hashable, _Use | None], key: Hashable, use: _Use, cost: int) -> None:
-        before = held.get(key)
-        if before is None:
-            self._size += cost
-        else:
-            before.release()
-        held[key] = use
-        use.held += 1
+    def _use(
+        self, held: dict[Hashable, _Use | None], keys: Iterable[Hashable], use: _Use, cost: int
+    ) -> None:
+        """Make this the last use of some keys; no Python runs per key, since paths are long."""
+        fresh = dict.fromkeys(keys, use)
+        for before, count in Counter(map(held.get, fresh)).items():
+            if before is None:
+                self._size += count * cost
+            else:
+                before.release(count)
+        held.update(fresh)
+        use.held += len(fresh)
 
     def _shrink(self) -> None:
         capacity, uses = self._rules.capacity, self._uses
@@ -151,7 +144,7 @@ class CacheModel:
     def _drop_one(self, use: _Use) -> None:
         """Forget the deepest that was last used then: a snapshot before the unit it ends with."""
         while True:
-            key = use.last()
+            key = use.path[use.end - 1]
             if self._snapshots.get(key) is use:
                 del self._snapshots[key]
                 self._size -= self._rules.snapshot_cost

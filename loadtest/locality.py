@@ -56,7 +56,10 @@ class Skew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imbalance:
-    """Hold max ÷ mean over a region's replicas of what they had to prefill, minute by minute."""
+    """Hold max ÷ mean over a region's replicas of what they had to prefill, minute by minute.
+
+    Whole minutes only: a few requests after the last one would look like an imbalance.
+    """
 
     region: str
     per_minute: tuple[float, ...]
@@ -94,16 +97,16 @@ Names = Mapping[str, str]
 
 
 def locality_of(
-    good: Sequence[Record], replicas: Mapping[str, Sequence[str]], names: Names
+    good: Sequence[Record], replicas: Mapping[str, Sequence[str]], names: Names, run_s: float
 ) -> Locality:
-    """Compute the figures of successful requests."""
+    """Compute the figures of successful requests of a run of so many seconds."""
     return Locality(
         attainable_global=attainable_global(good),
         by_turn=hits_by_turn(good),
         by_replica=hits_by_replica(good, names),
         router=router_choice(good),
         skew=skews(good, replicas, names),
-        imbalance=imbalances(good, replicas, names),
+        imbalance=imbalances(good, replicas, names, run_s),
     )
 
 
@@ -181,14 +184,13 @@ def skews(
 
 
 def imbalances(
-    good: Iterable[Record], replicas: Mapping[str, Sequence[str]], names: Names
+    good: Iterable[Record], replicas: Mapping[str, Sequence[str]], names: Names, run_s: float
 ) -> tuple[Imbalance, ...]:
     """Compare what replicas had to prefill in each minute; a minute without any is left out."""
     minutes: defaultdict[int, _Loads] = defaultdict(lambda: _Loads(replicas))
     for record in good:
-        replica = _prefilled_by(record, names)
-        if replica is not None:
-            minute = int(record.sent_s // _MINUTE_S)
+        replica, minute = _prefilled_by(record, names), int(record.sent_s // _MINUTE_S)
+        if replica is not None and (minute + 1) * _MINUTE_S <= run_s:
             minutes[minute].add(record.region, replica, _computed(record))
     found = []
     for region in replicas:

@@ -139,14 +139,16 @@ class CacheOracle:
         """Note that the prompt was answered, and by whom, so that it may be reused."""
         path, most, now_s = self._path(prompt), self._most(prompt), self._clock()
         here = self._region(region)
+        # A unit that some cache holds waits no more since it came there.
+        known = max((cache.known(path) for cache in here.caches()), default=0)
+        for unit in islice(path, known, None) if here.waiting else ():
+            here.waiting.pop(unit, None)
         if here.whole is not None:
             here.whole.store(path, most, now_s)
         if here.whole is None or worker is not None:
             if worker not in here.replicas:
                 here.replicas[worker] = CacheModel(self._rules)
             here.replicas[worker].store(path, most, now_s)
-        for unit in path:
-            here.waiting.pop(unit, None)
 
     def in_flight(self, region: str, prompt: Prompt) -> int:
         """Tell the prefix that others sent too, answered or not.

@@ -184,7 +184,7 @@ def summarise(records: Iterable[Record], generator: Generator, context: RunConte
         timeline=timeline(every),
         generator=generator_summary(generator),
         latency=latency_of(counted, context.figures),
-        locality=locality_of(good, context.replicas, context.worker_names),
+        locality=locality_of(good, context.replicas, context.worker_names, generator.duration_s),
         goodput=goodput(counted, context.results, window_s),
         per_gpu=per_gpu(good, context.results, window_s),
         sessions=session_figures(every),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from fleet.errors import LoadError
 from loadtest.records import read_generator, read_records
 from loadtest.run import generator_command
 from loadtest.settings import LoadSettings
@@ -92,6 +94,21 @@ def test_a_stopped_run_still_says_what_it_did(
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert read_generator(tmp_path / "generator.json").sessions_started >= 1
+
+
+def test_a_full_disk_ends_the_run_with_its_own_code(start: Start, tmp_path: Path) -> None:
+    """A file that may not grow stands for the disk: it is said, and what was written is whole."""
+    process = start("ok", duration_s=600)
+    requests, pause = tmp_path / "requests.jsonl", Event()
+    while process.poll() is None and not (requests.exists() and requests.stat().st_size):
+        pause.wait(0.05)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (64 * 1024, 64 * 1024))
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == LoadError.exit_code, output
+    assert output.count("Free some space") == 1
+    assert read_generator(tmp_path / "generator.json").unwritten >= 1
+    assert requests.read_bytes().endswith(b"\n")
+    assert len(list(read_records(requests))) == len(requests.read_bytes().splitlines())
 
 
 def test_the_web_page_shows_the_cache_live(start: Start) -> None:

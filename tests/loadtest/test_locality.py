@@ -78,14 +78,15 @@ def test_skew_counts_idle_replicas(make_record: Make) -> None:
 
 
 def test_prefill_imbalance_is_by_minute_and_of_what_was_computed(make_record: Make) -> None:
-    """Cached tokens are no work; a minute without work has no imbalance."""
+    """Cached tokens are no work; neither an idle minute nor the part of one counts."""
     records = [
         make_record(worker="w0", cached_tokens=0),
         make_record(worker="w1", cached_tokens=0),
         make_record(worker="w0", sent_s=130.0, cached_tokens=0),
         make_record(worker="w1", sent_s=130.0, cached_tokens=1000),
+        make_record(worker="w1", sent_s=190.0, cached_tokens=500),
     ]
-    (found,) = imbalances(records, REPLICAS, NAMES)
+    (found,) = imbalances(records, REPLICAS, NAMES, 200.0)
     assert (found.per_minute, found.worst, found.minutes_over_limit) == ((1.0, 2.0), 2.0, 0)
 
 
