@@ -18,6 +18,7 @@ from fleet.load import load_fleet
 from lab.load_target import LoadTarget, endpoint_target, lab_target
 from lab.load_test import LoadOptions, load_test
 from lab.rehearsal import Surroundings
+from loadtest.stages import Stage, load_stages
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _PAIR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
@@ -73,8 +74,13 @@ _LOAD_OPTIONS = (
         help="Open loop: new sessions arrive at this rate.",
     ),
     click.option(
-        "--duration", "duration_s", type=DURATION, default="60s", show_default=True,
-        help="Length of the load, e.g. 90s or 5m.",
+        "--duration", "duration_s", type=DURATION,
+        help="Length of the load, e.g. 90s or 5m. Default: 60s.",
+    ),
+    click.option(
+        "--stages", "stages_file", metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Load that changes: warm-up, ramp, soak, burst, drain. Instead of the three above.",
     ),
     click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic."),
     click.option(
@@ -149,10 +155,11 @@ def run(fleet_file: Path | None, work_dir: Path | None, output: str, **given: An
         k3fleet loadtest run --target eu=https://llm.example --model kimi-k3 \\
             --tokenizer ~/kimi-k3 --api-key-file ~/.key --users 50 --processes 4
     """
+    stages = _stages(given)
     target, around, folder = _target(fleet_file, work_dir, given)
     started = f"{around.now():%Y%m%d-%H%M%S-%f}"
     options = LoadOptions(
-        settings={name: given[name] for name in _OF_SETTINGS},
+        settings={**{name: given[name] for name in _OF_SETTINGS}, "stages": stages},
         out_dir=(given["out_dir"] or folder / FOLDER / started).absolute(),
         gates=given["gates"],
         processes=given["processes"],
@@ -168,8 +175,6 @@ def _target(
     fleet_file: Path | None, work_dir: Path | None, given: Mapping[str, Any]
 ) -> tuple[LoadTarget, Surroundings, Path]:
     """Choose between a fleet's lab and an endpoint."""
-    if given["users"] is not None and given["sessions_per_minute"] is not None:
-        raise ConfigError("--users, --sessions-per-minute: both given. Choose one.")
     if fleet_file is not None:
         for name in _OF_TARGET:
             if given[name]:
@@ -185,12 +190,25 @@ def _target(
     return _endpoint(given), around, around.work_dir
 
 
+def _stages(given: Mapping[str, Any]) -> tuple[Stage, ...] | None:
+    """Read the shape of the load, and refuse two loads at once."""
+    load = {name: given[name] for name in ("users", "sessions_per_minute", "stages_file")}
+    named = [f"--{name.removesuffix('_file')}" for name, value in load.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigError(f"{', '.join(named).replace('_', '-')}: both given. Choose one.")
+    if given["stages_file"] is None:
+        return None
+    if given["duration_s"] is not None:
+        raise ConfigError("--duration: the stages say how long they are. Leave it out.")
+    return load_stages(given["stages_file"])
+
+
 def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
     targets = _targets(given["targets"])
-    if given["users"] is None and given["sessions_per_minute"] is None:
+    if not (given["users"] or given["sessions_per_minute"] or given["stages_file"]):
         raise ConfigError(
             "--users: how much load an endpoint can take nobody told. "
-            "Give --users N or --sessions-per-minute R."
+            "Give --users N, --sessions-per-minute R or --stages FILE."
         )
     for name, option in (("model", "--model NAME"), ("tokenizer_dir", "--tokenizer DIR")):
         if given[name] is None:

@@ -65,7 +65,7 @@ class LoadProcess:
         try:
             while service.running:
                 elapsed_s = self.clock() - began
-                asked_s = self.settings.duration_s
+                asked_s = self.settings.planned_s or self.settings.duration_s
                 step.update(f"{elapsed_s:.0f} of {asked_s:.0f} s, {self._requests()} requests")
                 if not self.watched and elapsed_s > asked_s + OVERTIME_S:
                     raise LoadError(

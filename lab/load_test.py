@@ -28,6 +28,7 @@ from loadtest.run_facts import Machine, RunFacts, write_facts
 from loadtest.saved_run import make_new, read_saved
 from loadtest.settings import LoadSettings
 from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
+from loadtest.stages import most_level
 from loadtest.traffic import Seeds
 from loadtest.words import read_vocabulary
 from verify.endpoint import require_model
@@ -67,7 +68,7 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
 
 def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
     given = {name: value for name, value in options.settings.items() if value is not None}
-    if given.keys() & {"users", "sessions_per_minute"}:
+    if given.keys() & {"users", "sessions_per_minute", "stages"}:
         fixed = {k: v for k, v in target.settings.items() if k != "users"}
     else:
         fixed = dict(target.settings)
@@ -133,9 +134,10 @@ def _expected(settings: LoadSettings) -> float:
     seeds = Seeds(seed=settings.seed, salt="sizing")
     vocabulary = read_vocabulary(settings.tokenizer_dir)
     pace = pace_of(make_traffic(settings, vocabulary, seeds))
-    if settings.users is not None:
-        return closed_loop(settings.users, pace)
-    return open_loop(settings.sessions_per_minute or 0.0, settings.duration_s, pace)
+    if not settings.is_open_loop:
+        return closed_loop(settings.planned_users, pace)
+    per_minute = settings.sessions_per_minute or most_level(settings.stages)
+    return open_loop(per_minute, settings.planned_s or settings.duration_s, pace)
 
 
 def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, step: Step) -> bool:

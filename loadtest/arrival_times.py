@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from loadtest.settings import LoadSettings
 from loadtest.stages import time_of
@@ -11,25 +11,30 @@ from loadtest.stages import time_of
 _ARRIVAL_CV = 1.5  # burstiness of session arrivals in production traces (ServeGen)
 
 
-def arrivals(settings: LoadSettings) -> Iterator[float]:
+Gaps = Callable[[random.Random, float], Iterator[float]]
+"""Gives gaps between sessions for a rate in sessions a second: an arrival process."""
+
+
+def bursty(rng: random.Random, rate_per_s: float) -> Iterator[float]:
+    """Give gamma distributed gaps in seconds for ever."""
+    shape = 1 / _ARRIVAL_CV**2
+    while True:
+        yield rng.gammavariate(shape, 1 / (shape * rate_per_s))
+
+
+def arrivals(settings: LoadSettings, gaps: Gaps = bursty) -> Iterator[float]:
     """Give the due time of every session of the test, of all processes.
 
-    Gaps at one session a unit of time become times by the rate, so that the rate may change.
+    Gaps at one session a second become times by the rate of the moment, so that it may change.
     """
     rng = random.Random(f"{settings.seed}/arrivals")  # noqa: S311 - no secret
     sessions = 0.0
-    for gap in _gaps(rng):
+    for gap in gaps(rng, 1.0):
         sessions += gap
         due_s = _due_s(settings, sessions)
         if due_s is None:
             return
         yield due_s
-
-
-def _gaps(rng: random.Random) -> Iterator[float]:
-    shape = 1 / _ARRIVAL_CV**2
-    while True:
-        yield rng.gammavariate(shape, 1 / shape)
 
 
 def _due_s(settings: LoadSettings, sessions: float) -> float | None:

@@ -31,7 +31,8 @@ CONFIDENCE = 0.95  # of all figures together: each alone would cry wolf one time
 FEWEST_GROUPS = 5  # sessions or slices; an interval from fewer says nothing
 # What has to be the same for two runs to be about the same thing.
 _SAME_TRAFFIC = (
-    "traffic", "seed", "token_scale", "time_scale", "users", "sessions_per_minute", "max_context"
+    "traffic", "seed", "token_scale", "time_scale", "users", "sessions_per_minute", "stages",
+    "max_context",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Direct one test in several Locust processes: a master, which sends nothing, and workers.
+"""Direct one test in several Locust processes: the side of the master, which sends nothing.
 
 The master tells each worker what to play (`plan`), waits until all are prepared, and lets them
 begin together. Seed and words are the same everywhere; each worker plays its own session numbers,
@@ -14,107 +14,36 @@ from typing import Any
 
 import gevent
 from locust import runners
-from locust.env import Environment
 from locust.rpc import Message
-from locust.runners import STATE_SPAWNING, MasterRunner, WorkerRunner
+from locust.runners import STATE_SPAWNING, MasterRunner
 
 from fleet.errors import ConfigError, FleetError, LoadError
+from loadtest.earlier import keep_other_workers
 from loadtest.numbering import Numbers
-from loadtest.player import Player, Timer
-from loadtest.settings import LoadSettings, change_settings
+from loadtest.player import Timer
+from loadtest.settings import LoadSettings
+from loadtest.worker_link import (
+    BEGIN,
+    END,
+    FAILED,
+    HELLO,
+    MEMBERS,
+    PLAN,
+    PREPARED,
+    REPORT,
+    STAGE,
+)
 from loadtest.workers_file import WorkerEntry, WorkersFile
 
 logger = logging.getLogger(__name__)
 
-HELLO, PLAN, PREPARED, FAILED = "k3_hello", "k3_plan", "k3_prepared", "k3_failed"
-BEGIN, MEMBERS, STAGE, END = "k3_begin", "k3_members", "k3_stage", "k3_end"
-REPORT = "k3fleet"  # our part of what a worker reports to its master
-
-# While a worker reads traces and warms shared prefixes it does not hear its master, and Locust
-# ends it after 60 s of silence. As long as the longest request that we wait for.
-_PREPARATION_S = 900
-_SILENCE_S = 60  # Locust's own: then a worker whose master is gone ends, and writes its results
+_PREPARATION_S = 900  # as long as the longest request that we wait for
 _LIVENESS = runners.HEARTBEAT_LIVENESS
 _LOOK_S = 0.1
 _GREETING_S = 10.0  # between a worker's connection and its first word
 _AHEAD_S = 2.0  # so that all have heard of a new share of arrivals before it counts
 
 Report = Callable[[str, dict[str, Any]], None]
-
-
-def is_master(environment: Environment) -> bool:
-    """Tell whether this process only directs others."""
-    return isinstance(environment.runner, MasterRunner)
-
-
-def is_worker(environment: Environment) -> bool:
-    """Tell whether this process is directed by another."""
-    return isinstance(environment.runner, WorkerRunner)
-
-
-class WorkerLink:
-    """Do what the master says."""
-
-    def __init__(
-        self, runner: WorkerRunner, player: Player, own_settings: Callable[[], LoadSettings]
-    ) -> None:
-        self._runner = runner
-        self._player = player
-        self._own_settings = own_settings
-        self._run_id = ""
-        for name, listener, concurrent in (
-            (PLAN, self._plan, True),
-            (BEGIN, self._begin, False),
-            (MEMBERS, self._members, False),
-            (STAGE, self._stage, False),
-            (END, self._end, True),
-        ):
-            runner.register_message(name, listener, concurrent)
-        events: Any = runner.environment.events
-        events.report_to_master.add_listener(self._tell)
-        runner.send_message(HELLO)
-
-    def _plan(self, msg: Message, **_: Any) -> None:
-        data = msg.data
-        heard = Timer()
-        self._run_id = data["run_id"]
-        runners.MASTER_HEARTBEAT_TIMEOUT = _PREPARATION_S
-        try:
-            self._player.end()
-            numbers = Numbers(index=data["index"], count=data["count"])
-            self._player.prepare(self._settings(data), numbers, self._runner.client_id)
-        except FleetError as error:
-            self._player.give_up()
-            said = {"run_id": self._run_id, "what": str(error), "exit_code": error.exit_code}
-            self._runner.send_message(FAILED, said)
-            return
-        finally:
-            runners.MASTER_HEARTBEAT_TIMEOUT = _SILENCE_S
-        prepared = {"run_id": self._run_id, "took_s": heard.elapsed_s()}
-        self._runner.send_message(PREPARED, prepared)
-
-    def _settings(self, data: dict[str, Any]) -> LoadSettings:
-        own = self._own_settings()
-        changes = data["changes"] | {"out_dir": own.out_dir / f"worker-{self._runner.worker_index}"}
-        return change_settings(own, changes, "what the master says")
-
-    def _begin(self, msg: Message, **_: Any) -> None:
-        if msg.data["run_id"] == self._run_id:
-            self._player.begin(msg.data["elapsed_s"])
-            self._player.share(msg.data["members"], msg.data["from_s"])
-
-    def _members(self, msg: Message, **_: Any) -> None:
-        self._player.share(msg.data["members"], msg.data["from_s"])
-
-    def _stage(self, msg: Message, **_: Any) -> None:
-        self._player.enter(msg.data["stage"])
-
-    def _end(self, msg: Message, **_: Any) -> None:
-        if msg.data["run_id"] == self._run_id:
-            self._player.end()
-
-    def _tell(self, client_id: str, data: dict[str, Any]) -> None:
-        data[REPORT] = self._player.report() | {"run_id": self._run_id}
 
 
 class MasterLink:
@@ -155,6 +84,7 @@ class MasterLink:
         try:
             self._wait(lambda: set(self._alive()) - self._greeted, _GREETING_S)
             clients = [client_id for client_id in self._alive() if client_id in self._greeted]
+            keep_other_workers(settings.out_dir, {self._name(item) for item in clients})
             for index, client_id in enumerate(clients):
                 self._send_plan(client_id, Numbers(index=index, count=len(clients)))
             waited = set(clients)

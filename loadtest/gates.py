@@ -140,7 +140,7 @@ def gates_file(name: str, *, beside: Path | None = None) -> Path:
 
 def about(gates: Sequence[Gate], settings: LoadSettings) -> tuple[Gate, ...]:
     """Choose the gates that are about a run: about how load was made, and what was read."""
-    kinds = {None, "closed-loop" if settings.users is not None else "open-loop"}
+    kinds = {None, "open-loop" if settings.is_open_loop else "closed-loop"}
     if settings.results.metrics:
         kinds.add("server-pages")
     return tuple(gate for gate in gates if gate.only in kinds)

@@ -52,16 +52,16 @@ class LoadRun:
     numbers: Numbers = field(default_factory=Numbers)
     _numbered: int = 0
 
+    @property
+    def settings(self) -> LoadSettings:
+        """Give the settings of the run."""
+        return self.chat.settings
+
     def next_session_number(self) -> int:
         """Number the sessions that this process plays; no other process plays them."""
         number = self.numbers.index + self._numbered * self.numbers.count
         self._numbered += 1
         return number
-
-    @property
-    def settings(self) -> LoadSettings:
-        """Give the settings of the run."""
-        return self.chat.settings
 
 
 def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:

@@ -19,17 +19,18 @@ from fleet.errors import ConfigError, FleetError
 from loadtest.agents import CodingAgentUser
 from loadtest.board import Board
 from loadtest.director import DirectedShape, Director
-from loadtest.distributed import MasterLink, WorkerLink, is_worker
+from loadtest.distributed import MasterLink
 from loadtest.form import changes_by
 from loadtest.gates import DEFAULT_GATES_FILE, load_gates
 from loadtest.numbering import Numbers
 from loadtest.open_loop import ArrivalUser
 from loadtest.player import ALONE, Player
 from loadtest.server_watch import ServerWatch, watch_servers
-from loadtest.settings import LoadSettings, change_settings
+from loadtest.settings import PLAYED_FILE, LoadSettings, change_settings, write_settings
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
 from loadtest.web.tables import tables
+from loadtest.worker_link import WorkerLink
 
 _SAMPLE_S = 3.0  # as often as workers report
 _REPORT_DELAY_S = 4.0  # a worker's figures are that old at most
@@ -86,7 +87,7 @@ class LoadTest:
 
     def start(self) -> None:
         """Prepare and begin; a failure ends the start, with our exit code or said on the page."""
-        if is_worker(self.environment):
+        if isinstance(self.environment.runner, WorkerRunner):
             return  # its master says when
         if self._next is None:
             self.choose(vars(self.environment.parsed_options), is_form=False)
@@ -95,7 +96,8 @@ class LoadTest:
         self.board.clear(settings.results)
         self._is_preparing = True
         try:
-            run_id = settings.run_id or f"{datetime.now(UTC):%m%d%H%M%S}"
+            # To the microsecond: the second of two quick starts must find nothing in a cache.
+            run_id = settings.run_id or f"{datetime.now(UTC):%m%d%H%M%S%f}"
             self._prepare(settings, changes, run_id)
         except FleetError as error:
             self._fail(error)
@@ -118,7 +120,7 @@ class LoadTest:
         while self._watchers:
             self._watchers.pop().kill(block=False)
         self.player.end()
-        if is_worker(self.environment):
+        if isinstance(self.environment.runner, WorkerRunner):
             return
         servers, self._servers = self._servers, None
         if servers is not None:
@@ -132,11 +134,12 @@ class LoadTest:
             gevent.spawn_later(quit_after, leave, self.environment)
 
     def _prepare(self, settings: LoadSettings, changes: dict[str, Any], run_id: str) -> None:
-        if self.master is not None:
-            self.master.prepare(settings, run_id, changes)
-            return
         settings = change_settings(settings, {"run_id": run_id}, "options")
-        self.player.prepare(settings, Numbers())
+        if self.master is None:
+            self.player.prepare(settings, Numbers())
+            return
+        write_settings(settings, PLAYED_FILE)
+        self.master.prepare(settings, run_id, changes)
 
     def _fail(self, error: FleetError) -> NoReturn:
         self.player.give_up()

@@ -7,9 +7,7 @@ compares clocks of two machines, and a clock that is set meanwhile changes nothi
 from __future__ import annotations
 
 import gc
-import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,16 +16,14 @@ from locust.env import Environment
 
 from fleet.errors import FleetError
 from loadtest.agents import CurrentRun, Play, report_to_locust, watch_lag
+from loadtest.earlier import keep_earlier
 from loadtest.health_probe import HealthProbe
 from loadtest.load_run import make_run
 from loadtest.numbering import Numbers, Share
 from loadtest.open_loop import OpenLoop
-from loadtest.records import FIGURES_FILE, GENERATOR_FILE, REQUESTS_FILE
-from loadtest.server_truth import SERVER_FILE
-from loadtest.settings import SETTINGS_FILE, LoadSettings, write_settings
+from loadtest.settings import PLAYED_FILE, LoadSettings, write_settings
 from loadtest.stages import ends_s
 
-_RESULTS = (REQUESTS_FILE, GENERATOR_FILE, FIGURES_FILE, SERVER_FILE, SETTINGS_FILE)
 ALONE = "alone"
 """The name of the only process of a test."""
 
@@ -46,7 +42,7 @@ class Player:
     def prepare(self, settings: LoadSettings, numbers: Numbers, me: str = ALONE) -> None:
         """Calibrate, warm and open the log; raises FleetError when the run cannot be had."""
         keep_earlier(settings.out_dir)
-        write_settings(settings)
+        write_settings(settings, PLAYED_FILE)
         run = make_run(settings)
         run.numbers = numbers
         run.recorder.on_full = self._give_up
@@ -129,20 +125,6 @@ class Player:
             if recorder.now_s() < end_s:
                 recorder.stage = stage.name
                 gevent.sleep(max(0.0, end_s - recorder.now_s()))
-
-
-def keep_earlier(out_dir: Path) -> None:
-    """Move the results of an earlier run into a folder of their own: nothing written is lost."""
-    requests = out_dir / REQUESTS_FILE
-    if not requests.exists() or requests.stat().st_size == 0:
-        return
-    number = 1
-    while (earlier := out_dir / f"earlier-{number}").exists():
-        number += 1
-    earlier.mkdir()
-    for name in _RESULTS:
-        if (out_dir / name).exists():
-            shutil.move(out_dir / name, earlier / name)
 
 
 class Timer:

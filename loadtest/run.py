@@ -22,7 +22,6 @@ def generator_command(
     of `processes` so many workers make the load, and a master beside them directs it. Exit code 0
     means that the load was made, whatever the answers were; errors of ours have their own codes.
     """
-    users = settings.users if settings.users is not None else 1
     command = [
         str(python),
         "-m",
@@ -30,7 +29,7 @@ def generator_command(
         "-f",
         str(LOCUSTFILE),
         *("--settings", str(write_settings(settings))),
-        *("--users", str(users)),
+        *("--users", str(settings.planned_users)),
         *("--spawn-rate", str(settings.spawn_per_s)),
         *("--stop-timeout", str(STOP_TIMEOUT_S)),
         *("--exit-code-on-error", "0"),

@@ -9,7 +9,7 @@ from fleet.errors import ConfigError, LoadError
 from loadtest.records import Generator, Record
 from loadtest.run_facts import RunFacts, read_facts
 from loadtest.run_folder import RunFiles, read_run
-from loadtest.settings import SETTINGS_FILE, LoadSettings, read_settings
+from loadtest.settings import PLAYED_FILE, SETTINGS_FILE, LoadSettings, read_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,9 @@ def read_saved(path: Path) -> SavedRun:
     """Read a run folder; raises ConfigError that names the file that is missing or damaged."""
     if not path.is_dir():
         raise ConfigError(f"{path}: is no folder. Give the folder of a load test.")
-    file = path / SETTINGS_FILE
+    file = path / PLAYED_FILE  # the form of the page may have changed what the file asked
+    if not file.exists():
+        file = path / SETTINGS_FILE
     if not file.exists():
         raise ConfigError(
             f"{file}: is missing, so nobody knows what was sent. Give the folder of a load test."

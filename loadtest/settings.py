@@ -26,6 +26,8 @@ from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
+PLAYED_FILE = "played.json"
+"""What was played in the end: settings, changed by command line, form, and a run id."""
 RUN_ID_MAX = 40
 
 
@@ -126,9 +128,9 @@ class LoadSettings(BaseModel):
         return None
 
 
-def write_settings(settings: LoadSettings) -> Path:
+def write_settings(settings: LoadSettings, name: str = SETTINGS_FILE) -> Path:
     """Write the settings beside the results and return the file."""
-    path = settings.out_dir / SETTINGS_FILE
+    path = settings.out_dir / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(settings.model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -30,7 +30,8 @@ def arguments(gateway: str, tokenizer_dir: Path, tmp_path: Path) -> Arguments:
     def words(*more: str, path: str = "ok", model: str = "kimi-k3") -> list[str]:
         target = ("--target", f"us={gateway}/{path}", "--model", model)
         load = ("--tokenizer", str(tokenizer_dir), "--duration", "2s", *SMALL)
-        users = () if "--users" in more or "--sessions-per-minute" in more else ("--users", "4")
+        told = {"--users", "--sessions-per-minute", "--stages"} & set(more)
+        users = () if told else ("--users", "4")
         return ["loadtest", "run", *target, *load, *users, "--out", str(tmp_path / "out"), *more]
 
     return words
@@ -214,6 +215,48 @@ def test_wrong_trace_and_gates_files_are_refused(
     )
     assert main(arguments("--gates", str(gates))) == 3
     assert "Did you mean 'hit.ratio'" in capsys.readouterr().err
+
+
+def test_a_load_in_stages_is_judged_by_its_steady_part(
+    arguments: Arguments, tmp_path: Path
+) -> None:
+    """Warm-up and drain are sent and not counted."""
+    shape = tmp_path / "shape.yaml"
+    shape.write_text(
+        "stages:\n"
+        "  - {name: warm-up, duration: 2s, users: 1}\n"
+        "  - {name: soak, duration: 3s, users: 4}\n"
+    )
+    words = arguments("--stages", str(shape))
+    del words[words.index("--duration") : words.index("--duration") + 2]
+    main(words)
+    report = report_of(tmp_path / "out")
+    assert (report["traffic"]["stages"], report["traffic"]["duration_s"]) == ("warm-up; soak", 5)
+    lines = (tmp_path / "out" / "requests.jsonl").read_bytes().splitlines()
+    assert {json.loads(line)["stage"] for line in lines} >= {"warm-up", "soak"}
+    assert 0 < report["load"]["requests"] < len(lines)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--stages", "SHAPE", "--users", "3"], "--users, --stages: both given"),
+        (["--stages", "SHAPE"], "--duration: the stages say"),
+        (["--stages", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_stages_are_a_load_of_their_own(
+    arguments: Arguments,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    said: str,
+) -> None:
+    """Two answers to how much would contradict each other."""
+    shape = tmp_path / "shape.yaml"
+    shape.write_text("stages: [{name: soak, duration: 3s, users: 4}]\n")
+    assert main(arguments(*(word.replace("SHAPE", str(shape)) for word in more))) == 3
+    assert said in capsys.readouterr().err
 
 
 def test_an_undersized_run_can_be_forced_and_is_marked(

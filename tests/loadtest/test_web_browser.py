@@ -11,7 +11,7 @@ from browser import BROWSER, BROWSERS, Browser, browser
 from load_processes import LoadProcesses
 
 from loadtest.records import GENERATOR_FILE
-from loadtest.settings import SETTINGS_FILE
+from loadtest.settings import PLAYED_FILE
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><b>"
 
@@ -90,7 +90,7 @@ def test_a_test_is_started_watched_and_stopped_in_the_browser(
     page.open(url)
     page.click("Stop")
     load.until((load.results / GENERATOR_FILE).exists, "the end of the test")
-    settings = json.loads((load.results / SETTINGS_FILE).read_text())
+    settings = json.loads((load.results / PLAYED_FILE).read_text())
     assert (settings["seed"], settings["users"], settings["token_scale"]) == (7, 3, 100.0)
     assert [item for item in page.complaints if "favicon" not in item] == []
 

@@ -15,7 +15,7 @@ from loadtest.arrival_times import arrivals
 from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Record, read_generator, read_records
 from loadtest.search import Found
 from loadtest.search_file import read_search
-from loadtest.settings import LoadSettings
+from loadtest.settings import PLAYED_FILE, LoadSettings, read_settings, write_settings
 from loadtest.workers_file import read_workers
 
 SEARCH = {
@@ -182,9 +182,13 @@ def test_workers_of_a_lost_master_end_and_keep_what_they_wrote(load: LoadProcess
 def test_a_second_start_keeps_the_results_of_the_first(load: LoadProcesses) -> None:
     """Somebody who presses start again has not asked for the first run to be deleted."""
     load.write(duration_s=600)
+    load.settings = write_settings(read_settings(load.settings))  # where a rehearsal has it
+    before = load.settings.read_bytes()
     load.start("--web-port", str(load.page), "--stop-timeout", "8")
     for run in range(2):
         load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "start")
+        if run:
+            load.until((load.results / "earlier-1").exists, "the first run set aside")
         load.until(lambda: load.lines(".") > 3, f"traffic of run {run}")
         load.post("/stop")
         load.until((load.results / GENERATOR_FILE).exists, f"the end of run {run}")
@@ -195,6 +199,9 @@ def test_a_second_start_keeps_the_results_of_the_first(load: LoadProcesses) -> N
     assert first
     assert first.isdisjoint(second)
     assert read_generator(load.results / "earlier-1" / GENERATOR_FILE).sessions_started >= 2
+    assert load.settings.read_bytes() == before
+    played = read_settings(load.results / PLAYED_FILE)
+    assert (played.users, played.run_id) == (2, next(iter(second)).rpartition("-")[0])
 
 
 def test_a_worker_that_cannot_play_ends_the_start_with_its_reason(load: LoadProcesses) -> None:
@@ -222,6 +229,33 @@ def test_stages_are_played_by_all_workers_and_stamped(load: LoadProcesses) -> No
     ]
     assert sum(generator.users for generator in generators) == 6
     assert min(generator.duration_s for generator in generators) >= 7
+
+
+def test_a_clock_that_is_set_changes_nothing(load: LoadProcesses) -> None:
+    """Forward on the workers, where Locust would miss its master; back on the master."""
+    stages = [
+        {"name": "first", "duration_s": 8, "users": {"start": 2, "end": 2}},
+        {"name": "second", "duration_s": 6, "users": {"start": 6, "end": 6}},
+    ]
+    load.write(users=None, stages=stages)
+    load.jump(after_s=8, jump_s=-7200)
+    master = load.headless(2)
+    load.jump(after_s=8, jump_s=7200)
+    workers = load.workers(2)
+    assert load.wait(master) == 0, load.said()
+    assert [load.wait(worker) for worker in workers] == [0, 0], load.said()
+    found = read_workers(load.results)
+    assert found is not None
+    assert found.faults == []
+    generators = [
+        read_generator(path) for path in sorted(load.results.glob(f"worker-*/{GENERATOR_FILE}"))
+    ]
+    assert sum(generator.users for generator in generators) == 6
+    assert all(14 <= generator.duration_s < 60 for generator in generators)
+    paths = sorted(load.results.glob(f"worker-*/{REQUESTS_FILE}"))
+    records = [record for path in paths for record in read_records(path)]
+    assert {record.stage for record in records} == {"first", "second"}
+    assert all(0 <= record.sent_s < 60 and record.e2e_s < 60 for record in records)
 
 
 def test_the_search_finds_what_a_fleet_serves_and_ends_the_run(
@@ -255,3 +289,27 @@ def test_the_search_uses_all_workers_and_is_seen_on_the_page(
     assert load.get("/k3fleet/state.json")["found"]["users"] == 2
     load.until(lambda: load.get()["state"] == "stopped", "the end")
     assert all(load.lines(f"worker-{number}") for number in (0, 1))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_start_that_fails_is_said_on_the_page_and_the_next_may_work(
+    load: LoadProcesses, gateway: str, workers: int
+) -> None:
+    """A fleet that is not up yet is no reason to start the generator anew."""
+    load.write(duration_s=600, targets={"us": "http://127.0.0.1:1"})
+    if workers:
+        load.master()
+        load.worker()
+        load.until(lambda: len(load.get()["workers"]) == 1, "a worker")
+    else:
+        load.start("--web-port", str(load.page), *QUIET)
+    load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "a start")
+    rows = load.until(lambda: load.rows("generator-health"), "a row")
+    assert rows[0]["process"] == "last start"
+    assert "targets.us: http://127.0.0.1:1: connect" in rows[0]["state"]
+    load.until(lambda: load.get()["state"] in {"stopped", "ready"}, "the end of the start")
+    load.write(duration_s=600, targets={"us": f"{gateway}/ok"})
+    load.until(lambda: load.post("/swarm", user_count="2", spawn_rate="2")["success"], "a start")
+    load.until(lambda: load.lines("worker-0" if workers else ".") > 3, "traffic")
+    load.until(lambda: load.rows("prefix-cache"), "figures")
+    assert load.rows("generator-health")[0]["process"] == "all"

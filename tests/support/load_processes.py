@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -59,7 +60,14 @@ class LoadProcesses:
         self.port = free_port()
         self.page = free_port()
         self.settings = folder / "settings.json"
+        self.environment = dict(os.environ)
+        """Of the processes that are started from now on."""
         self._started: list[subprocess.Popen[str]] = []
+
+    def jump(self, after_s: float, jump_s: float) -> None:
+        """Let the time of day of processes started from now on jump while they run."""
+        folder = Path(__file__).with_name("jumping_clock")
+        self.environment |= {"PYTHONPATH": str(folder), "CLOCK_JUMP": f"{after_s} {jump_s}"}
 
     def write(self, **changes: Any) -> LoadSettings:
         """Write the settings that all processes read."""
@@ -79,6 +87,7 @@ class LoadProcesses:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.folder,
+            env=self.environment,
         )
         log.close()
         self._started.append(process)
