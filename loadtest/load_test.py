@@ -34,6 +34,7 @@ from loadtest.worker_link import WorkerLink
 
 _SAMPLE_S = 3.0  # as often as workers report
 _REPORT_DELAY_S = 4.0  # a worker's figures are that old at most
+_SHAPE_LATE_S = 15.0  # more than stopping users takes
 _LOCAL = "generator"
 
 
@@ -194,8 +195,11 @@ class LoadTest:
         """
         remaining_s = director.remaining_s()
         asked = runs_alone(self.environment) and option(self.environment, "run_time") is None
-        if asked and remaining_s is not None and not director.needs_shape:
-            self._watchers.append(gevent.spawn_later(remaining_s, time_is_over, self.environment))
+        if remaining_s is not None and (asked or director.needs_shape):
+            # A shape ends by itself, unless the time of day went back while Locust looked at it.
+            late_s = _SHAPE_LATE_S if director.needs_shape else 0.0
+            ending = gevent.spawn_later(remaining_s + late_s, time_is_over, self.environment)
+            self._watchers.append(ending)
 
     def _show_page(self, settings: LoadSettings) -> None:
         web_ui = self.environment.web_ui

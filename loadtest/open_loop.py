@@ -40,7 +40,10 @@ class OpenLoop:
     def _arrive(self) -> None:
         run, recorder = self._play.run, self._play.run.recorder
         for number, due_s in enumerate(arrivals(run.settings)):
-            if self._stopping.wait(max(0.0, due_s - recorder.now_s())):
+            wait_s = due_s - recorder.now_s()
+            if wait_s > 0 and self._stopping.wait(
+                wait_s
+            ):  # who joins late walks past hours at once
                 return
             self._play.arrivals_due = number + 1
             if not self._play.share.is_mine(number, due_s):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ class Site:
     def __init__(self, folder: Path, *, login: bool, base: str = "") -> None:
         self.environment = Environment(user_classes=[])
         self.environment.create_local_runner()
+        self.environment.parsed_options = Namespace(
+            web_base_path=base, num_users=1, spawn_rate=1, run_time=None,
+            stats_history_enabled=False,
+        )  # fmt: skip
         self.board = Board()
         self.checked: list[dict[str, str]] = []
         self.refusal: ConfigError | None = None
@@ -222,3 +227,18 @@ def test_no_page_names_another_host(site: Site) -> None:
     """A rack's network has no way out."""
     for route in ("/k3fleet/charts", "/k3fleet/charts.js", "/k3fleet/charts.css"):
         assert "//" not in site.client().get(route).text.replace("\n  //", "").replace("\n//", "")
+
+
+@pytest.mark.parametrize("login", [False, True])
+def test_a_page_below_a_path_has_all_below_it(tmp_path: Path, login: bool) -> None:
+    """A gateway in front may give the page a path of its own."""
+    site = Site(tmp_path, login=login, base="/load")
+    client = site.client()
+    if login:
+        assert client.get("/load/k3fleet/charts").headers["Location"].startswith("/load/login")
+        assert '"/load/k3fleet-login"' in client.get("/load/login").text
+        answer = client.post("/load/k3fleet-login", data={"password": PASSWORD})
+        assert answer.headers["Location"] == "/load/"
+    assert all(route.startswith("/load/k3fleet/") for route in our_routes(site))
+    for route in our_routes(site):
+        assert client.get(route).status_code == 200

@@ -64,10 +64,15 @@ class LoadProcesses:
         """Of the processes that are started from now on."""
         self._started: list[subprocess.Popen[str]] = []
 
-    def jump(self, after_s: float, jump_s: float) -> None:
-        """Let the time of day of processes started from now on jump while they run."""
+    def let_jump(self, jump_s: float) -> None:
+        """Let the time of day of processes started from now on jump, once `jump` is called."""
         folder = Path(__file__).with_name("jumping_clock")
-        self.environment |= {"PYTHONPATH": str(folder), "CLOCK_JUMP": f"{after_s} {jump_s}"}
+        jump = f"{jump_s} {self.folder / 'jump'}"
+        self.environment |= {"PYTHONPATH": str(folder), "CLOCK_JUMP": jump}
+
+    def jump(self) -> None:
+        """Set the clocks."""
+        (self.folder / "jump").touch()
 
     def write(self, **changes: Any) -> LoadSettings:
         """Write the settings that all processes read."""

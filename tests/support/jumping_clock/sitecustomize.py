@@ -1,6 +1,7 @@
 """Set the time of day of a process while it runs, as an administrator or NTP would.
 
-Python imports this by itself from PYTHONPATH. CLOCK_JUMP: seconds to wait, and seconds to jump.
+Python imports this by itself from PYTHONPATH. CLOCK_JUMP: seconds to jump, and the file whose
+appearance lets it jump.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import os
 import time
 
-_AFTER_S, _JUMP_S = (float(part) for part in os.environ["CLOCK_JUMP"].split())
-_time, _monotonic, _BEGAN_S = time.time, time.monotonic, time.monotonic()
+_SECONDS, _, _FILE = os.environ["CLOCK_JUMP"].partition(" ")
+_time = time.time
 
 
 def _jumping() -> float:
-    jumped = _monotonic() - _BEGAN_S > _AFTER_S
-    return _time() + (_JUMP_S if jumped else 0.0)
+    return _time() + (float(_SECONDS) if os.path.exists(_FILE) else 0.0)  # noqa: PTH110 - no pathlib here yet
 
 
 time.time = _jumping
