@@ -86,19 +86,23 @@ class CacheModel:
                 depth -= 1
         return depth
 
-    def store(self, path: Path, most: int, now_s: float) -> None:
-        """Take a prompt that was answered."""
+    def store(self, path: Path, units: Path, most: int, now_s: float) -> None:
+        """Take a prompt that was answered.
+
+        `units` holds the same as `path`: a path of packed numbers makes a new object each time
+        that one is read, and these are kept, so all caches should keep the same.
+        """
         if self._rules.forgets:
             self.expire(now_s)
         resumed = self.usable(path, most)
         boundaries = [path[depth - 1] for depth in self._boundaries(path, resumed)]
         if not self._rules.forgets:
             # What comes before the first unknown unit is there already.
-            self._units.update(dict.fromkeys(islice(path, self.known(path), None)))
+            self._units.update(dict.fromkeys(islice(units, self.known(path), None)))
             self._snapshots.update(dict.fromkeys(boundaries))
             return
         use = _Use(now_s, path)
-        self._use(self._units, path, use, 1)
+        self._use(self._units, units, use, 1)
         self._use(self._snapshots, boundaries, use, self._rules.snapshot_cost)
         if use.held:
             self._uses.append(use)

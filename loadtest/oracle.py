@@ -143,12 +143,13 @@ class CacheOracle:
         known = max((cache.known(path) for cache in here.caches()), default=0)
         for unit in islice(path, known, None) if here.waiting else ():
             here.waiting.pop(unit, None)
+        units = tuple(path) if self._rules.forgets else path
         if here.whole is not None:
-            here.whole.store(path, most, now_s)
+            here.whole.store(path, units, most, now_s)
         if here.whole is None or worker is not None:
             if worker not in here.replicas:
                 here.replicas[worker] = CacheModel(self._rules)
-            here.replicas[worker].store(path, most, now_s)
+            here.replicas[worker].store(path, units, most, now_s)
 
     def in_flight(self, region: str, prompt: Prompt) -> int:
         """Tell the prefix that others sent too, answered or not.
