@@ -12,7 +12,7 @@ and when a prompt resumes there, so it may go earlier than the units around it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -66,7 +66,7 @@ class CacheModel:
         self._rules = rules
         self._units: dict[Hashable, _Use | None] = {}
         self._snapshots: dict[Hashable, _Use | None] = {}
-        self._uses: deque[_Use] = deque()
+        self._uses: OrderedDict[_Use, None] = OrderedDict()
         self._size = 0
 
     def __len__(self) -> int:
@@ -101,20 +101,42 @@ class CacheModel:
             self._units.update(dict.fromkeys(islice(units, self.known(path), None)))
             self._snapshots.update(dict.fromkeys(boundaries))
             return
-        use = _Use(now_s, path)
-        self._use(self._units, units, use, 1)
+        use, kept = self._last_use(path, now_s)
+        self._use(self._units, islice(units, kept.start), use, 1)
+        self._use(self._units, islice(units, kept.stop, None), use, 1)
         self._use(self._snapshots, boundaries, use, self._rules.snapshot_cost)
         if use.held:
-            self._uses.append(use)
+            self._uses[use] = None
+            self._uses.move_to_end(use)
         self._shrink()
 
     def expire(self, now_s: float) -> None:
         """Forget what was not used for too long."""
         ttl_s, uses = self._rules.ttl_s, self._uses
-        while ttl_s is not None and uses and now_s - uses[0].at_s > ttl_s:
-            use = uses.popleft()
+        while ttl_s is not None and uses and now_s - next(iter(uses)).at_s > ttl_s:
+            use, _ = uses.popitem(last=False)
             while use.held:
                 self._drop_one(use)
+
+    def _last_use(self, path: Path, now_s: float) -> tuple[_Use, range]:
+        """Give the use of now, and the depths of the units that have it already.
+
+        The turn before used a part of this path only, so its use becomes the one of now, instead
+        of each unit's being replaced. What it holds is the deepest part of what is known, since
+        nothing before a unit was used longer ago. Snapshots have uses of their own, and forbid it.
+        """
+        depth = self.known(path)
+        before = self._units[path[depth - 1]] if depth else None
+        if (
+            before is None
+            or self._rules.snapshots
+            or before.end > depth
+            or before.path[before.end - 1] != path[before.end - 1]
+        ):
+            return _Use(now_s, path), range(0)
+        kept = range(depth - before.held, depth)
+        before.at_s, before.path, before.end = now_s, path, len(path)
+        return before, kept
 
     def _boundaries(self, path: Path, resumed: int) -> set[int]:
         """Name the depths whose snapshots a prompt uses: made, or resumed at."""
@@ -140,10 +162,11 @@ class CacheModel:
     def _shrink(self) -> None:
         capacity, uses = self._rules.capacity, self._uses
         while capacity is not None and self._size > capacity:
-            if uses[0].held:
-                self._drop_one(uses[0])
+            oldest = next(iter(uses))
+            if oldest.held:
+                self._drop_one(oldest)
             else:
-                uses.popleft()
+                uses.popitem(last=False)
 
     def _drop_one(self, use: _Use) -> None:
         """Forget the deepest that was last used then: a snapshot before the unit it ends with."""
