@@ -113,15 +113,19 @@ def parse_cost_us(*, validate: bool) -> float:
 def show(load: Load, results: dict[str, Result]) -> None:
     """Print one load."""
     print(f"\n{load.events_per_s:,.0f} events/s, load average {os.getloadavg()[0]:.1f}")
-    head = ("CPU µs/event", "times AIPerf", "TTFT error p50 / p99 ms", "gap error p99 ms")
-    print(f"{'':14} {head[0]:>13} {head[1]:>13} {head[2]:>24} {head[3]:>17}  server late p99 ms")
+    head = (
+        *("CPU µs/event", "times AIPerf", "TTFT error p50 / p99 ms"),
+        *("gap error p99 ms", "server late p99 ms"),
+    )
+    print(f"{'':14} {head[0]:>13} {head[1]:>13} {head[2]:>24} {head[3]:>17} {head[4]:>19} judged")
     rival = results.get(AIPERF)
     for name, result in results.items():
         times = f"{rival.cpu_us_per_event / result.cpu_us_per_event:.1f}" if rival else "-"
         errors = "{:.3f} / {:.3f}".format(*result.ttft_error_ms)
         print(
             f"{name:14} {result.cpu_us_per_event:13.1f} {times:>13} {errors:>24} "
-            f"{result.gap_error_p99_ms:17.3f} {result.server_late_p99_ms:19.3f}"
+            f"{result.gap_error_p99_ms:17.3f} {result.server_late_p99_ms:19.3f} "
+            f"{result.judged:6.0%}"
         )
 
 

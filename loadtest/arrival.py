@@ -18,7 +18,9 @@ SO_TIMESTAMPNS = 35  # asm-generic/socket.h; Python's socket module does not nam
 ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 
 _TIMESPEC = struct.Struct("qq")  # struct timespec of 64-bit Linux: seconds, nanoseconds
-_STEP_S = 0.001  # slewing moves the clock 0.5 ms a second at most; more between reads is a step
+_STEP_S = 0.001  # more, between two reads, is a step and not the kernel's slewing…
+_SLEW = 0.001  # …which is half of this share of the time in between, at most (adjtimex(2))
+_TRIES = 5
 
 
 class ArrivalClock:
@@ -27,16 +29,19 @@ class ArrivalClock:
     def __init__(self, clock: Clock, wall_clock: Clock) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
-        self._difference_s = wall_clock() - clock()
+        self._read_s = clock()
+        self._difference_s = wall_clock() - self._read_s
         self._believed_from_s = 0.0
 
     def moment(self, ancillary: list[tuple[int, int, bytes]]) -> tuple[float, float]:
         """Give the moment of arrival, and how late the read is; now and 0 without a note."""
         now_s, wall_s = self._clock(), self._wall_clock()
-        difference_s = wall_s - now_s
-        if abs(difference_s - self._difference_s) > _STEP_S:
-            self._believed_from_s = wall_s
-        self._difference_s = difference_s
+        if self._is_step(now_s, wall_s):
+            # Or this process lost its core between the two looks: then another look tells.
+            now_s, wall_s = self._look_closely()
+            if self._is_step(now_s, wall_s):
+                self._believed_from_s = wall_s
+        self._read_s, self._difference_s = now_s, wall_s - now_s
         for _, kind, note in ancillary:
             if kind == SO_TIMESTAMPNS and len(note) == _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack(note)
@@ -44,3 +49,15 @@ class ArrivalClock:
                 if self._believed_from_s <= arrived_s <= wall_s:
                     return now_s - (wall_s - arrived_s), wall_s - arrived_s
         return now_s, 0.0
+
+    def _is_step(self, now_s: float, wall_s: float) -> bool:
+        allowed_s = _STEP_S + _SLEW * (now_s - self._read_s)
+        return abs(wall_s - now_s - self._difference_s) > allowed_s
+
+    def _look_closely(self) -> tuple[float, float]:
+        """Read both clocks with nothing in between, as far as that can be had."""
+        for _ in range(_TRIES):
+            now_s, wall_s = self._clock(), self._wall_clock()
+            if self._clock() - now_s < _STEP_S / 2:
+                break
+        return now_s, wall_s

@@ -2,13 +2,14 @@
 
 A wake-up for each packet costs more than all that is done with its event. The kernel notes when
 bytes arrive (`loadtest.arrival`), so they need not be fetched at once: connections are looked at
-once a millisecond while answers come, and between those looks the event loop serves others.
+once a millisecond while many answers come, and between those looks the event loop serves others.
 """
 
 from __future__ import annotations
 
 import select
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import gevent
@@ -25,6 +26,7 @@ class Readiness:
     def __init__(self) -> None:
         loop = gevent.get_hub().loop
         self._poll = _epoll()
+        self._looked_s = 0.0
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._watcher: Any = loop.io(self._poll.fileno(), 1)
         self._timer: Any = loop.timer(PERIOD_S)
@@ -45,15 +47,18 @@ class Readiness:
             self._watcher.stop()
 
     def _look(self) -> None:
-        """Serve all that is ready, then pause; when nothing was ready, sleep until something is."""
+        """Serve all that is ready; pause if much comes, else sleep until something is ready."""
         ready = self._poll.poll(0)
         for handle, _ in ready:
             callback = self._callbacks.get(handle)
             if callback is not None:
                 callback()
+        now_s = perf_counter()
+        is_busy = len(ready) > 1 or (bool(ready) and now_s - self._looked_s < PERIOD_S)
+        self._looked_s = now_s
         self._watcher.stop()
         self._timer.stop()
-        if ready:
+        if is_busy:
             self._timer.start(self._look)
         elif self._callbacks:
             self._watcher.start(self._look)

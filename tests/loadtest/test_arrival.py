@@ -69,6 +69,20 @@ def test_notes_after_the_step_are_believed_again() -> None:
     assert arrivals.moment(kernel) == pytest.approx((101.0, 0.010), abs=1e-6)
 
 
+def test_a_lost_core_between_two_looks_is_no_step() -> None:
+    """A busy machine takes the process away between reading one clock and the other."""
+    clocks = Clocks()
+    pauses = iter([0.0, 0.020])
+
+    def slow_look() -> float:
+        clocks.pass_time(next(pauses, 0.0))
+        return clocks.wall_s
+
+    arrivals = ArrivalClock(lambda: clocks.monotonic_s, slow_look)
+    kernel = note(clocks.wall_s)
+    assert arrivals.moment(kernel) == pytest.approx((100.0, 0.020), abs=1e-6)
+
+
 @pytest.mark.parametrize("kind", [(2, SO_TIMESTAMPNS), (1, 30)])
 def test_other_notes_are_not_times(kind: tuple[int, int]) -> None:
     """What has another form, or another number, says nothing about arrival."""

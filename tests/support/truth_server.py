@@ -146,6 +146,8 @@ class Answer:
     received_s: float
     due_s: list[float] = field(default_factory=list)
     written_s: list[float] = field(default_factory=list)
+    took_s: list[float] = field(default_factory=list)
+    """How long each write took: its true moment is not known better than that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -257,6 +259,7 @@ class TruthServer:
                     "received_s": answer.received_s,
                     "due_s": answer.due_s,
                     "written_s": answer.written_s,
+                    "took_s": answer.took_s,
                 }
                 for answer in answers
             ],
@@ -295,6 +298,8 @@ class TruthServer:
                 self._write(client, data)
         except OSError:
             kind = "close"
+        if kind == "token" and client.answer is not None:
+            client.answer.took_s.append(time.perf_counter() - client.answer.written_s[-1])
         if kind == "end":
             client.script = None
         elif kind in {"close", "reset"}:
