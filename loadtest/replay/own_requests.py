@@ -109,7 +109,7 @@ def _order(session: str) -> tuple[int, str]:
 def _trace(
     root: str, members: list[str], read: _Sessions, first_s: float, tag_tokens: int
 ) -> Trace:
-    agents = {name: "" if name == root else str(i) for i, name in enumerate(members, start=1)}
+    agents = {name: "" if name == root else name.removeprefix(f"{root}.") for name in members}
     rows = sorted((row for name in members for row in read.rows[name]), key=lambda row: row.at_s)
     growth = Growth(tag_tokens)
     calls = []
