@@ -34,8 +34,8 @@ PARSED_EVENTS = 100_000
 
 def our_client(url: str) -> Callable[[dict[str, Any]], Seen]:
     """Make our client of one session; it keeps its connection."""
-    from loadtest.fetch import Request, fetch  # noqa: PLC0415 - each process imports its own side
-    from loadtest.wire import Connection  # noqa: PLC0415
+    from loadtest.client.fetch import Request, fetch  # noqa: PLC0415 - each process imports its own side
+    from loadtest.client.wire import Connection  # noqa: PLC0415
 
     connection = Connection(url, {})
 
@@ -98,7 +98,7 @@ def measure_aiperf(aiperf: AIPerf, url: str, load: Load) -> Result:
 
 def parse_cost_us(*, validate: bool) -> float:
     """Measure the parser alone: one event a read, as the network brings them."""
-    from loadtest.sse import Expected, Reply  # noqa: PLC0415
+    from loadtest.client.sse import Expected, Reply  # noqa: PLC0415
 
     choice = {"index": 0, "delta": {"content": " word"}, "finish_reason": None}
     chunk = {"id": "chatcmpl-0", "model": "kimi-k3", "choices": [choice]}

@@ -18,13 +18,13 @@ from typing import Any
 
 import orjson
 
-from loadtest.api import Wish
-from loadtest.api_chat import ChatApi
-from loadtest.ledger import Ledger
-from loadtest.messages import Message
-from loadtest.prompts import Frame, Prompt, make_prompt
-from loadtest.session_options import SessionOptions
-from loadtest.words import Vocabulary
+from loadtest.prompt.api import Wish
+from loadtest.prompt.api_chat import ChatApi
+from loadtest.prompt.ledger import Ledger
+from loadtest.prompt.messages import Message
+from loadtest.prompt.prompts import Frame, Prompt, make_prompt
+from loadtest.prompt.session_options import SessionOptions
+from loadtest.prompt.words import Vocabulary
 
 HISTORY, STEP, MESSAGE, BLOCK = 1_000_000, 10_000, 500, 128  # tokens
 STEPS = 15

@@ -20,17 +20,17 @@ from collections.abc import Callable
 import gevent
 import orjson
 
-from loadtest.api import Wish
-from loadtest.api_chat import ChatApi
-from loadtest.body import Body
-from loadtest.fetch import Request, fetch
-from loadtest.ledger import Ledger
-from loadtest.load_run import breathe
-from loadtest.messages import Message
-from loadtest.prompts import Frame, make_prompt
-from loadtest.session_options import SessionOptions
-from loadtest.wire import Connection
-from loadtest.words import Vocabulary
+from loadtest.client.fetch import Request, fetch
+from loadtest.client.wire import Connection
+from loadtest.play.load_run import breathe
+from loadtest.prompt.api import Wish
+from loadtest.prompt.api_chat import ChatApi
+from loadtest.prompt.body import Body
+from loadtest.prompt.ledger import Ledger
+from loadtest.prompt.messages import Message
+from loadtest.prompt.prompts import Frame, make_prompt
+from loadtest.prompt.session_options import SessionOptions
+from loadtest.prompt.words import Vocabulary
 
 TOKENS, BLOCK, TICK_S, ROUNDS = 1_000_000, 128, 0.001, 5
 LIMIT_MS = 20.0

@@ -26,8 +26,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from loadtest.oracle import CacheOracle, OracleRules
-from loadtest.prompts import Prompt
+from loadtest.cache.oracle import CacheOracle, OracleRules
+from loadtest.prompt.prompts import Prompt
 
 BLOCK = 128
 BLOCKS = 1_000_000

@@ -19,11 +19,11 @@ from time import perf_counter
 
 import orjson
 
+from loadtest.prompt.words import Vocabulary
 from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.recording import Trace
-from loadtest.traces import Craft, TraceTraffic
-from loadtest.traffic import Scale, Seeds
-from loadtest.words import Vocabulary
+from loadtest.replay.traces import Craft, TraceTraffic
+from loadtest.traffic.sessions import Scale, Seeds
 
 RATIO_LIMIT = 12.0  # times a plain parse; above it a reader has become careless
 LEAST_CALLS_PER_S = 100.0  # of 85K tokens each, on one core

@@ -17,13 +17,13 @@ from typing import Any
 
 import psutil
 
-from loadtest.api_chat import ChatApi
-from loadtest.frames import Frames
-from loadtest.ledgers import Ledgers
-from loadtest.messages import Message
-from loadtest.prompts import Frame
-from loadtest.session_options import SessionOptions
-from loadtest.words import Vocabulary
+from loadtest.prompt.api_chat import ChatApi
+from loadtest.prompt.frames import Frames
+from loadtest.prompt.ledgers import Ledgers
+from loadtest.prompt.messages import Message
+from loadtest.prompt.prompts import Frame
+from loadtest.prompt.session_options import SessionOptions
+from loadtest.prompt.words import Vocabulary
 
 SESSIONS, RIVALS, HISTORY, SHARED, MESSAGE, BLOCK = 1_000, 100, 200_000, 25_000, 1_000, 128
 LIMIT_GIB = 4.0

@@ -26,9 +26,9 @@ from lab.load_cluster import (
     region_settings,
 )
 from lab.state import read_state
-from loadtest.gates import gates_file, load_gate_set
-from loadtest.master_page import Page, UrlPage, load_state, start_load, stop_load
-from loadtest.saved_run import make_new
+from loadtest.judge.gates import gates_file, load_gate_set
+from loadtest.play.master_page import Page, UrlPage, load_state, start_load, stop_load
+from loadtest.results.saved_run import make_new
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 FOLDER = "loadtests"

@@ -9,9 +9,9 @@ import click
 
 from cli.output import output_option, print_json, print_line, print_table
 from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO, ConfigError
-from loadtest.comparison import Comparison, compare, different_traffic
+from loadtest.judge.comparison import Comparison, compare, different_traffic
 from loadtest.report.wording import gate_number
-from loadtest.saved_run import SavedRun, read_saved
+from loadtest.results.saved_run import SavedRun, read_saved
 
 FOLDER = click.Path(path_type=Path)
 

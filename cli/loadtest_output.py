@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from cli.output import PIPED_WIDTH, print_json, print_line
-from loadtest.judging import JudgedRun
+from loadtest.judge.judging import JudgedRun
 from loadtest.report.document import read_load_report
 from loadtest.report.page import REPORT_NAME
 from loadtest.report.terminal import load_summary

@@ -10,10 +10,10 @@ import click
 from cli.loadtest_output import show_judged
 from cli.output import output_option
 from fleet.errors import ConfigError
-from loadtest.gates import DEFAULT_GATES_FILE, gates_file, load_gate_set
-from loadtest.judging import REPORT_KIND, judge_run
+from loadtest.judge.gates import DEFAULT_GATES_FILE, gates_file, load_gate_set
+from loadtest.judge.judging import REPORT_KIND, judge_run
 from loadtest.report.write import REPORT_FILE, write_files
-from loadtest.saved_run import read_saved
+from loadtest.results.saved_run import read_saved
 
 
 @click.command()

@@ -18,7 +18,7 @@ from fleet.load import load_fleet
 from lab.load_target import LoadTarget, endpoint_target, lab_target
 from lab.load_test import LoadOptions, load_test
 from lab.rehearsal import Surroundings
-from loadtest.stages import Stage, load_stages
+from loadtest.play.stages import Stage, load_stages
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _PAIR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")

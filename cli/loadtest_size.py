@@ -11,11 +11,11 @@ from cli.output import output_option, print_facts, print_json
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
-from loadtest.profiles import load_profile
+from loadtest.judge.sizing import EVENTS_PER_CORE_S, AgentPace, Demand, closed_loop, pace_of
+from loadtest.prompt.words import Vocabulary
 from loadtest.settings import TRACE_PREFIX
-from loadtest.sizing import EVENTS_PER_CORE_S, AgentPace, Demand, closed_loop, pace_of
-from loadtest.traffic import ProfileTraffic, Scale, Seeds
-from loadtest.words import Vocabulary
+from loadtest.traffic.profiles import load_profile
+from loadtest.traffic.sessions import ProfileTraffic, Scale, Seeds
 
 USERS_PER_REPLICA = 2
 

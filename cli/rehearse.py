@@ -61,7 +61,7 @@ WEB_PORT = 8089  # Locust's own default
     "gates_file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Limits to judge by. Default: those in loadtest/gates.yaml.",
+    help="Limits to judge by. Default: those in loadtest/judge/gates.yaml.",
 )
 @click.option(
     "--web", is_flag=True, help="Show Locust's web UI on 127.0.0.1:8089 while traffic runs."

@@ -8,9 +8,9 @@ import click
 
 from cli.output import output_option, print_facts, print_json, print_line, print_table
 from fleet.errors import ConfigError
-from loadtest.profiles import DEFAULT_PROFILE, known_profiles, load_profile
 from loadtest.settings import TRACE_PREFIX
-from loadtest.traffic_stats import MOST_CALLS, Quantiles, Statistics, draw_statistics
+from loadtest.traffic.profiles import DEFAULT_PROFILE, known_profiles, load_profile
+from loadtest.traffic.statistics import MOST_CALLS, Quantiles, Statistics, draw_statistics
 
 
 @click.group()

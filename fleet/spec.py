@@ -142,7 +142,7 @@ DEFAULT_MODEL = "kimi-k3"
 DEFAULT_HARDWARE = "gb300-nvl72"
 Port = Annotated[Positive, Field(le=65_535)]
 GATEWAY_ADMIN_PORT = 9901  # Envoy's usual one; on 127.0.0.1 of the pod
-# What `loadtest/profiles` holds, and how files are named; a test compares the two.
+# What `loadtest/traffic/profiles` holds, and how files are named; a test compares the two.
 TRAFFIC_PROFILES = (
     "autonomous_agent",
     "burst",

@@ -27,12 +27,13 @@ from infra.load_generator import (
 from infra.pod_shell import PodShell
 from lab.load_target import serving_gpus
 from lab.reach import RegionReach
-from loadtest import collected, master_page
-from loadtest.gates import GateSet
-from loadtest.judging import JudgedRun, judge_run
+from loadtest.judge.gates import GateSet
+from loadtest.judge.judging import JudgedRun, judge_run
+from loadtest.play import master_page
 from loadtest.report.write import write_files
-from loadtest.run_facts import RunFacts, write_facts
-from loadtest.saved_run import read_saved
+from loadtest.results import collected
+from loadtest.results.run_facts import RunFacts, write_facts
+from loadtest.results.saved_run import read_saved
 from loadtest.settings import LoadSettings
 
 PAGE_TIMEOUT_S = 60.0

@@ -16,9 +16,9 @@ from lab.interrupts import Interrupted, interruptible
 from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
 from lab.steps import Step
 from lab.traffic import OVERTIME_S, LineCounter
-from loadtest.records import REQUESTS_FILE
+from loadtest.results.records import REQUESTS_FILE
+from loadtest.results.run_folder import WORKER_FOLDERS
 from loadtest.run import STOP_TIMEOUT_S
-from loadtest.run_folder import WORKER_FOLDERS
 from loadtest.settings import LoadSettings
 
 NAME = "locust"

@@ -9,11 +9,11 @@ from lab.engines import mocked_engines
 from lab.lab import Lab
 from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
-from loadtest.oracle import OracleRules
-from loadtest.profiles import load_profile
+from loadtest.cache.oracle import OracleRules
 from loadtest.replay.formats import load_traces, parse_source
-from loadtest.result_options import ResultOptions
+from loadtest.results.result_options import ResultOptions
 from loadtest.settings import TRACE_PREFIX, LoadSettings
+from loadtest.traffic.profiles import load_profile
 
 USERS_PER_REPLICA = 2
 

@@ -17,8 +17,8 @@ from fleet.plan import RegionPlan, make_plan
 from lab.mocked import mocked
 from lab.reach import RegionReach
 from lab.state import LabState, running_state
-from loadtest.records import Record
-from loadtest.run_facts import RunFacts
+from loadtest.results.records import Record
+from loadtest.results.run_facts import RunFacts
 from loadtest.settings import read_settings
 
 USERS_PER_REPLICA = 2

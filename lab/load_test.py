@@ -18,19 +18,19 @@ from lab.load_target import LoadTarget
 from lab.ports import require_free_port
 from lab.rehearsal import Surroundings
 from lab.steps import Step, Steps
-from loadtest.chat import make_chat
-from loadtest.gates import GateSet, gates_file, load_gate_set
-from loadtest.judging import JudgedRun, judge_run
-from loadtest.load_run import make_traffic
+from loadtest.client.chat import make_chat
+from loadtest.judge.gates import GateSet, gates_file, load_gate_set
+from loadtest.judge.judging import JudgedRun, judge_run
+from loadtest.judge.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
+from loadtest.play.load_run import make_traffic
+from loadtest.play.stages import most_level
+from loadtest.prompt.words import read_vocabulary
 from loadtest.report.write import write_files
+from loadtest.results.run_facts import Machine, RunFacts, write_facts
+from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
-from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.saved_run import make_new, read_saved
 from loadtest.settings import LoadSettings
-from loadtest.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
-from loadtest.stages import most_level
-from loadtest.traffic import Seeds
-from loadtest.words import read_vocabulary
+from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
 
 

@@ -29,11 +29,11 @@ from lab.state import LabState
 from lab.steps import Steps
 from lab.traffic import run_traffic
 from lab.work_folder import claim
-from loadtest.gates import DEFAULT_GATES_FILE, Gate, Judgement, about, judge, load_gates
-from loadtest.run_facts import Machine, RunFacts, write_facts
-from loadtest.run_folder import read_run
+from loadtest.judge.gates import DEFAULT_GATES_FILE, Gate, Judgement, about, judge, load_gates
+from loadtest.results.run_facts import Machine, RunFacts, write_facts
+from loadtest.results.run_folder import read_run
+from loadtest.results.summary import Summary, summarise
 from loadtest.settings import SETTINGS_FILE, read_settings
-from loadtest.summary import Summary, summarise
 from verify.smoke import reports_cached
 
 AFTER_PACKING = ("engines", "traffic", "judge")

@@ -18,8 +18,8 @@ from lab.packing_check import Packing
 from lab.rehearsal import RehearsalOptions
 from lab.steps import StepResult
 from lab.toolchain import Toolchain
-from loadtest.gates import Judgement
-from loadtest.summary import Summary, summary_json
+from loadtest.judge.gates import Judgement
+from loadtest.results.summary import Summary, summary_json
 
 GIB = 1024**3
 

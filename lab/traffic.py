@@ -9,7 +9,7 @@ from fleet.errors import LoadError
 from lab.lab import Lab
 from lab.processes import log_tail
 from lab.steps import Step
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE
+from loadtest.results.records import GENERATOR_FILE, REQUESTS_FILE
 from loadtest.run import generator_command
 from loadtest.settings import LoadSettings
 

@@ -8,7 +8,7 @@ from loadtest.settings import LoadSettings, write_settings
 
 LOCUSTFILE = Path(__file__).parent / "locustfiles" / "agentic.py"
 
-# Calls in flight may finish for this long after the end; `loadtest.agents` waits as long.
+# Calls in flight may finish for this long after the end; `loadtest.play.agents` waits as long.
 STOP_TIMEOUT_S = 8
 
 

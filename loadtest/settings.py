@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fleet.errors import ConfigError, Problem
-from loadtest.client_options import ClientOptions
-from loadtest.harness import HarnessOptions
-from loadtest.oracle import OracleRules
+from loadtest.cache.oracle import OracleRules
+from loadtest.client.client_options import ClientOptions
+from loadtest.play.search import SearchOptions
+from loadtest.play.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
+from loadtest.prompt.session_options import SessionOptions
 from loadtest.replay.formats import Source, parse_source
 from loadtest.replay.options import ReplayOptions
-from loadtest.result_options import ResultOptions
-from loadtest.search import SearchOptions
-from loadtest.session_options import SessionOptions
-from loadtest.stages import MOST_STAGES, Stage, check_stages, most_level, total_s
+from loadtest.results.result_options import ResultOptions
+from loadtest.traffic.harness import HarnessOptions
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"

@@ -23,11 +23,11 @@ from locust.argument_parser import LocustArgumentParser  # noqa: E402
 from locust.env import Environment  # noqa: E402
 
 from fleet.errors import ConfigError, FleetError  # noqa: E402
-from loadtest.agents import CodingAgentUser  # noqa: E402
-from loadtest.form import add_fields, shown_by  # noqa: E402
-from loadtest.load_test import LoadTest, option, refuse  # noqa: E402
-from loadtest.open_loop import ArrivalUser  # noqa: E402
+from loadtest.play.agents import CodingAgentUser  # noqa: E402
+from loadtest.play.load_test import LoadTest, option, refuse  # noqa: E402
+from loadtest.play.open_loop import ArrivalUser  # noqa: E402
 from loadtest.settings import LoadSettings, read_settings  # noqa: E402
+from loadtest.web.form import add_fields, shown_by  # noqa: E402
 
 __all__ = ["ArrivalUser", "CodingAgentUser"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from loadtest.prompts import Role
+from loadtest.prompt.prompts import Role
 
 MAX_PROMPT_TOKENS = 16_777_216  # 16 times the longest context there is
 MAX_TOKENS = MAX_PROMPT_TOKENS

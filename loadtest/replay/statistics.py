@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from loadtest.quantiles import nearest_rank
 from loadtest.replay.recording import Call, Trace
+from loadtest.results.quantiles import nearest_rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

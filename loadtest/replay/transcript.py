@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from loadtest.prompts import Role
+from loadtest.prompt.prompts import Role
 from loadtest.replay.files import Entry
 from loadtest.replay.reading import CountTokens
 from loadtest.replay.recording import MAX_PROMPT_TOKENS, Part

@@ -15,7 +15,7 @@ from flask_login import current_user
 from plotly.offline import get_plotlyjs
 
 from fleet.errors import FleetError
-from loadtest.board import Board
+from loadtest.web.board import Board
 from loadtest.web.tables import Table, as_csv
 
 if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process

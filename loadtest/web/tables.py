@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadtest.board import Board
-from loadtest.gates import Gate
-from loadtest.health_figures import EVENTS_PER_CORE_S, Health
-from loadtest.server_truth import cross_check
+from loadtest.judge.gates import Gate
+from loadtest.results.health_figures import EVENTS_PER_CORE_S, Health
+from loadtest.results.server_truth import cross_check
+from loadtest.web.board import Board
 
 Row = dict[str, str | int]
 

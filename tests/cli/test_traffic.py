@@ -10,7 +10,7 @@ import pytest
 
 from cli.main import main
 from cli.traffic import traffic
-from loadtest.profiles import known_profiles
+from loadtest.traffic.profiles import known_profiles
 
 Run = Callable[..., str]
 

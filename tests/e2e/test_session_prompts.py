@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from dynamo_rig import dynamo, model_dir
 
-from loadtest.conversation import Conversation
-from loadtest.load_run import make_run
-from loadtest.prompts import Message, ToolCall, ToolSet, declare_tool
-from loadtest.records import Record
+from loadtest.play.conversation import Conversation
+from loadtest.play.load_run import make_run
+from loadtest.prompt.prompts import Message, ToolCall, ToolSet, declare_tool
+from loadtest.prompt.words import Vocabulary, read_vocabulary
+from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
-from loadtest.traffic import Seeds, Step
-from loadtest.words import Vocabulary, read_vocabulary
+from loadtest.traffic.sessions import Seeds, Step
 
 pytestmark = pytest.mark.lab
 

@@ -20,7 +20,7 @@ from fleet.load import Fleet, load_fleet
 from fleet.plan import make_plan
 from infra.load_apply import generator_objects, region_client
 from lab.load_cluster import PodPage, fetch_results, judge_collected, region_settings
-from loadtest.gates import NAMED_GATES, load_gate_set
+from loadtest.judge.gates import NAMED_GATES, load_gate_set
 from loadtest.settings import write_settings
 
 DEMO = Path(__file__).parents[2] / "fleets" / "demo.yaml"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from load_processes import write_tokenizer
 
-from loadtest.prompts import Frame, Slot, ToolSet, declare_tool
-from loadtest.records import Generator, Record
-from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+from loadtest.prompt.prompts import Frame, Slot, ToolSet, declare_tool
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+from loadtest.results.records import Generator, Record
 
 MakeRecord = Callable[..., Record]
 

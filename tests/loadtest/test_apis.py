@@ -9,14 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from fleet.errors import ConfigError
-from loadtest.api import Api, Wish
-from loadtest.api_chat import ChatApi
-from loadtest.api_messages import MessagesApi
-from loadtest.body import Body, with_head
-from loadtest.prompts import Image, Message, ToolCall, ToolSet
-from loadtest.session_options import SessionOptions
-from loadtest.traffic import Seeds
-from loadtest.words import Text, Vocabulary
+from loadtest.prompt.api import Api, Wish
+from loadtest.prompt.api_chat import ChatApi
+from loadtest.prompt.api_messages import MessagesApi
+from loadtest.prompt.body import Body, with_head
+from loadtest.prompt.prompts import Image, Message, ToolCall, ToolSet
+from loadtest.prompt.session_options import SessionOptions
+from loadtest.prompt.words import Text, Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 OPTIONS = SessionOptions()
 CHAT = ChatApi("kimi-k3", OPTIONS)

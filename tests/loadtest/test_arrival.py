@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from loadtest.arrival import SO_TIMESTAMPNS, ArrivalClock
+from loadtest.client.arrival import SO_TIMESTAMPNS, ArrivalClock
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.arrival_times import arrivals
+from loadtest.play.arrival_times import arrivals
 from loadtest.settings import LoadSettings
 
 

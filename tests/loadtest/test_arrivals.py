@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import ConfigError
-from loadtest.arrivals import Arrivals, RecordedArrivals
+from loadtest.traffic.arrivals import Arrivals, RecordedArrivals
 
 CVS = st.just(0.0) | st.floats(0.01, 10.0)
 RATES = st.floats(1e-6, 1e6)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from loadtest.board import MOST_SAMPLES, Board
-from loadtest.gates import Gate, load_gates
-from loadtest.health_figures import Health
-from loadtest.histogram import Histogram
-from loadtest.live_figures import LiveFigures
-from loadtest.records import Record
-from loadtest.search import Figures, Found, Trial
-from loadtest.server_truth import Page
+from loadtest.judge.gates import Gate, load_gates
+from loadtest.play.search import Figures, Found, Trial
+from loadtest.results.health_figures import Health
+from loadtest.results.histogram import Histogram
+from loadtest.results.live_figures import LiveFigures
+from loadtest.results.records import Record
+from loadtest.results.server_truth import Page
+from loadtest.web.board import MOST_SAMPLES, Board
 from loadtest.web.tables import Table, as_csv, tables
 
 MakeRecord = Callable[..., Record]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from fleet.errors import ConfigError
-from loadtest.calibrate import Echo, learn_frame, read_token_ids
-from loadtest.prompts import Frame, Message
-from loadtest.traffic import Seeds
-from loadtest.words import TOKEN_BYTES, Vocabulary
+from loadtest.prompt.calibrate import Echo, learn_frame, read_token_ids
+from loadtest.prompt.prompts import Frame, Message
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 
 def rng(seed: int) -> random.Random:

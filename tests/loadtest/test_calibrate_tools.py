@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from fleet.errors import ConfigError, LoadError
-from loadtest.calibrate import Ask, Echo, learn_frame
-from loadtest.calibrate_tools import MOST_CALLS, learn_image, learn_tools
-from loadtest.prompts import Frame, Image, Message, ToolCall, ToolSet
-from loadtest.traffic import Seeds
-from loadtest.words import TOKEN_BYTES, Vocabulary
+from loadtest.prompt.calibrate import Ask, Echo, learn_frame
+from loadtest.prompt.calibrate_tools import MOST_CALLS, learn_image, learn_tools
+from loadtest.prompt.prompts import Frame, Image, Message, ToolCall, ToolSet
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 RNG = Seeds(seed=1, salt="").lengths
 

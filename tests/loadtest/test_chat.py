@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError
-from loadtest.chat import Chat, make_chat
-from loadtest.conversation import Conversation
-from loadtest.fetch import Request, fetch
-from loadtest.load_run import make_run
-from loadtest.prompts import Message
-from loadtest.records import Record, read_records
+from loadtest.client.chat import Chat, make_chat
+from loadtest.client.fetch import Request, fetch
+from loadtest.client.sse import Reply
+from loadtest.client.taxonomy import classify_status, classify_wire
+from loadtest.client.wire import Connection
+from loadtest.play.conversation import Conversation
+from loadtest.play.load_run import make_run
+from loadtest.prompt.prompts import Message
+from loadtest.prompt.words import Vocabulary
+from loadtest.results.records import Record, read_records
 from loadtest.settings import LoadSettings
-from loadtest.sse import Reply
-from loadtest.taxonomy import classify_status, classify_wire
-from loadtest.traffic import Seeds
-from loadtest.wire import Connection
-from loadtest.words import Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 BLOCK = 16  # of the double
 

@@ -13,11 +13,11 @@ import orjson
 import pytest
 import yaml
 
-from loadtest.client_options import ClientOptions
-from loadtest.fetch import Request, fetch
-from loadtest.sse import Expected, Reply
-from loadtest.taxonomy import error_classes
-from loadtest.wire import Connection
+from loadtest.client.client_options import ClientOptions
+from loadtest.client.fetch import Request, fetch
+from loadtest.client.sse import Expected, Reply
+from loadtest.client.taxonomy import error_classes
+from loadtest.client.wire import Connection
 
 FOLDER = Path(__file__).parents[1] / "cases" / "client"
 CASES = [

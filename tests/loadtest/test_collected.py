@@ -14,8 +14,8 @@ import pytest
 from run_folders import make_settings, write_part
 
 from fleet.errors import ConfigError, LoadError
-from loadtest.collected import drop_earlier_tests, in_pod_command, unpack
-from loadtest.saved_run import read_saved
+from loadtest.results.collected import drop_earlier_tests, in_pod_command, unpack
+from loadtest.results.saved_run import read_saved
 from loadtest.settings import write_settings
 
 Make = Callable[..., Any]

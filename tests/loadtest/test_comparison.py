@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from run_folders import make_run, sessions_of
 
-from loadtest.comparison import compare, different_traffic, step_of
-from loadtest.comparison_metrics import Percentile, Quotient
-from loadtest.quantiles import nearest_rank
-from loadtest.records import Record
-from loadtest.saved_run import SavedRun, read_saved
+from loadtest.judge.comparison import compare, different_traffic, step_of
+from loadtest.judge.comparison_metrics import Percentile, Quotient
+from loadtest.results.quantiles import nearest_rank
+from loadtest.results.records import Record
+from loadtest.results.saved_run import SavedRun, read_saved
 
 Make = Callable[..., Any]
 Runs = Callable[..., SavedRun]

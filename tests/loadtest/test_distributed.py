@@ -18,7 +18,7 @@ import pytest
 
 from fleet.load import load_fleet
 from infra.render import render_region
-from loadtest.records import read_generator, read_records
+from loadtest.results.records import read_generator, read_records
 from loadtest.run import LOCUSTFILE
 from loadtest.settings import LoadSettings, write_settings
 

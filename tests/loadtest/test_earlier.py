@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadtest.earlier import keep_earlier, keep_other_workers
+from loadtest.play.earlier import keep_earlier, keep_other_workers
 
 
 def write(path: Path, text: str = "x") -> None:

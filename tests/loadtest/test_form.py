@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError
-from loadtest.form import FIELDS, changes_by, shown_by
 from loadtest.settings import LoadSettings, change_settings
+from loadtest.web.form import FIELDS, changes_by, shown_by
 
 RATE, STAGES = "sessions_per_minute", "stages"
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from fleet.errors import ConfigError
-from loadtest.gates import DEFAULT_GATES_FILE, NAMED_GATES, Gate, about, judge, load_gates
-from loadtest.generator_summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS
-from loadtest.metric_paths import is_metric, metric_paths, near_metric
+from loadtest.judge.gates import DEFAULT_GATES_FILE, NAMED_GATES, Gate, about, judge, load_gates
+from loadtest.judge.metric_paths import is_metric, metric_paths, near_metric
+from loadtest.results.generator_summary import CPU_LIMIT_SHARE, LAG_LIMIT_MS
+from loadtest.results.summary import RunContext, summarise
 from loadtest.settings import LoadSettings
-from loadtest.summary import RunContext, summarise
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "gates.yaml").read_text())
 CONTEXT = RunContext(

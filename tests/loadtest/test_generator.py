@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import LoadError
-from loadtest.records import read_generator, read_records
+from loadtest.results.records import read_generator, read_records
 from loadtest.run import generator_command
 from loadtest.settings import LoadSettings
 

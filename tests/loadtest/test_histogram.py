@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.histogram import GROWTH, LEAST_MS, Histogram, coarse_columns
-from loadtest.quantiles import histogram_rank, nearest_rank
+from loadtest.results.histogram import GROWTH, LEAST_MS, Histogram, coarse_columns
+from loadtest.results.quantiles import histogram_rank, nearest_rank
 
 values = st.lists(st.floats(LEAST_MS * 2, 1e7), max_size=60)
 some = st.lists(st.floats(LEAST_MS * 2, 1e7), min_size=1, max_size=60)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import LoadError
-from loadtest.ledger import Ledger
-from loadtest.prompts import Frame, Image, Message, ToolCall, make_prompt
-from loadtest.traffic import Seeds
-from loadtest.words import EMPTY, Text, Vocabulary
+from loadtest.prompt.ledger import Ledger
+from loadtest.prompt.prompts import Frame, Image, Message, ToolCall, make_prompt
+from loadtest.prompt.words import EMPTY, Text, Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 BLOCK = 16
 

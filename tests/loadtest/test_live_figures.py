@@ -9,9 +9,9 @@ import msgpack
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loadtest.live_figures import LiveFigures
-from loadtest.records import Record
-from loadtest.result_options import ResultOptions, ServiceLevels
+from loadtest.results.live_figures import LiveFigures
+from loadtest.results.records import Record
+from loadtest.results.result_options import ResultOptions, ServiceLevels
 
 Make = Callable[..., Any]
 OPTIONS = ResultOptions(slo=ServiceLevels(ttft_ms=200, tpot_ms=25), gpus={"us": 8, "eu": 8})

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.goodput import adjusted_ms, goodput, per_gpu
-from loadtest.locality import (
+from loadtest.results.goodput import adjusted_ms, goodput, per_gpu
+from loadtest.results.locality import (
     attainable_global,
     hits_by_replica,
     hits_by_turn,
@@ -18,9 +18,9 @@ from loadtest.locality import (
     router_choice,
     skews,
 )
-from loadtest.quantiles import nearest_rank
-from loadtest.result_options import ResultOptions, ServiceLevels
-from loadtest.session_figures import session_figures
+from loadtest.results.quantiles import nearest_rank
+from loadtest.results.result_options import ResultOptions, ServiceLevels
+from loadtest.results.session_figures import session_figures
 
 Make = Callable[..., Any]
 REPLICAS = {"us": ["r0", "r1"]}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError, LoadError
-from loadtest.master_page import UrlPage, in_pod_command, load_state, start_load, stop_load
+from loadtest.play.master_page import UrlPage, in_pod_command, load_state, start_load, stop_load
 from loadtest.run import LOCUSTFILE
 from loadtest.settings import LoadSettings, write_settings
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from loadtest.messages_delta import messages_delta
-from loadtest.sse import Expected, Reply
+from loadtest.client.messages_delta import messages_delta
+from loadtest.client.sse import Expected, Reply
 
 USAGE = {"input_tokens": 46, "output_tokens": 3, "cache_creation_input_tokens": 0}
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigError
-from loadtest.chat import make_chat
-from loadtest.model_check import check_models
+from loadtest.client.chat import make_chat
+from loadtest.client.model_check import check_models
 from loadtest.settings import LoadSettings
 
 

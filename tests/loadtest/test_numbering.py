@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.numbering import Numbers, Share
+from loadtest.play.numbering import Numbers, Share
 
 
 @given(st.integers(1, 12), st.integers(1, 50))

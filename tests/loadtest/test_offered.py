@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from loadtest.offered import offered_load
+from loadtest.results.offered import offered_load
 
 Make = Callable[..., Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.oracle import CacheOracle
-from loadtest.prompts import Prompt, make_prompt
+from loadtest.cache.oracle import CacheOracle
+from loadtest.prompt.prompts import Prompt, make_prompt
 
 BLOCK = 4
 REGION = "us"

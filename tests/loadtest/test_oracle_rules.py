@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import ConfigError
-from loadtest.oracle import CacheOracle, OracleRules
-from loadtest.prompts import Prompt, make_prompt
+from loadtest.cache.oracle import CacheOracle, OracleRules
+from loadtest.prompt.prompts import Prompt, make_prompt
 
 BLOCK = 2
 Words = tuple[int, ...]

@@ -9,9 +9,9 @@ import yaml
 
 from fleet.errors import ConfigError
 from fleet.extends import MAX_BASES
-from loadtest.profile_schema import LogNormal
-from loadtest.profiles import known_profiles, load_profile, require_fit
-from loadtest.scale import Scale
+from loadtest.traffic.profile_schema import LogNormal
+from loadtest.traffic.profiles import known_profiles, load_profile, require_fit
+from loadtest.traffic.scale import Scale
 
 CASES = sorted((Path(__file__).parents[1] / "cases/profile_errors").glob("*.yaml"))
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 import pytest
 
 from fleet.errors import LoadError
-from loadtest.prompts import Frame, Image, Message, ToolCall, declare_tool
-from loadtest.traffic import Seeds
-from loadtest.words import TOKEN_BYTES, Text, Vocabulary
+from loadtest.prompt.prompts import Frame, Image, Message, ToolCall, declare_tool
+from loadtest.prompt.words import TOKEN_BYTES, Text, Vocabulary
+from loadtest.traffic.sessions import Seeds
 
 
 @pytest.fixture

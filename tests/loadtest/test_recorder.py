@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import LoadError
-from loadtest.recorder import Recorder
-from loadtest.records import read_generator, read_records
+from loadtest.results.recorder import Recorder
+from loadtest.results.records import read_generator, read_records
 from loadtest.settings import LoadSettings
 
 Make = Callable[..., Any]

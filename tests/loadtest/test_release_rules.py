@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fleet.load import load_fleet
 from fleet.memory import replica_memory
-from loadtest.oracle import CacheOracle
-from loadtest.release_rules import release_rules
+from loadtest.cache.oracle import CacheOracle
+from loadtest.cache.release_rules import release_rules
 
 DEMO = load_fleet(Path(__file__).parents[2] / "fleets/demo.yaml")
 

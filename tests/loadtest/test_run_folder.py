@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import LoadError
-from loadtest.records import Generator, Record
-from loadtest.run_folder import read_run
+from loadtest.results.records import Generator, Record
+from loadtest.results.run_folder import read_run
 
 Make = Callable[..., Any]
 EPOCH_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z

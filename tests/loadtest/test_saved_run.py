@@ -10,11 +10,11 @@ import pytest
 from run_folders import make_run, sessions_of, write_part
 
 from fleet.errors import ConfigError
-from loadtest.gates import DEFAULT_GATES_FILE, NAMED_GATES, GateSet, load_gate_set
-from loadtest.judging import judge_run
-from loadtest.result_options import ServiceLevels
-from loadtest.run_facts import RunFacts
-from loadtest.saved_run import read_saved
+from loadtest.judge.gates import DEFAULT_GATES_FILE, NAMED_GATES, GateSet, load_gate_set
+from loadtest.judge.judging import judge_run
+from loadtest.results.result_options import ServiceLevels
+from loadtest.results.run_facts import RunFacts
+from loadtest.results.saved_run import read_saved
 
 Make = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from loadtest.search import (
+from loadtest.play.search import (
     Figures,
     Found,
     Next,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import LoadError
-from loadtest.result_options import ResultOptions
-from loadtest.server_truth import Page, cross_check, read_pages, read_series, write_pages
-from loadtest.server_watch import PageError, ServerWatch, fetch_page
+from loadtest.results.result_options import ResultOptions
+from loadtest.results.server_truth import Page, cross_check, read_pages, read_series, write_pages
+from loadtest.results.server_watch import PageError, ServerWatch, fetch_page
 
 Make = Callable[..., Any]
 # As a frontend of Dynamo 1.6.1 gave it after three requests of 601 tokens, two of them cached.
@@ -209,6 +209,6 @@ def test_nobody_there_is_said(tmp_path: Path) -> None:
 
 def test_an_endless_page_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's page may fill our memory."""
-    monkeypatch.setattr("loadtest.server_watch.MOST_BYTES", 100_000)
+    monkeypatch.setattr("loadtest.results.server_watch.MOST_BYTES", 100_000)
     with serving(lambda: (200, b"x" * 300_000)) as url, pytest.raises(PageError, match="larger"):
         fetch_page(url, 5.0)

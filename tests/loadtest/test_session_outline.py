@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import PROFILES
 
-from loadtest.outline import Call, Dice, Piece
-from loadtest.profile_schema import LogNormal, Profile
-from loadtest.profiles import load_profile
-from loadtest.scale import Scale, Seeds
-from loadtest.session_outline import session_outline
+from loadtest.traffic.outline import Call, Dice, Piece
+from loadtest.traffic.profile_schema import LogNormal, Profile
+from loadtest.traffic.profiles import load_profile
+from loadtest.traffic.scale import Scale, Seeds
+from loadtest.traffic.session_outline import session_outline
 
 SCALES = st.builds(Scale, tokens=st.sampled_from([1.0, 7.0, 100.0]), time=st.just(1.0))
 TOOLS_GAP = LogNormal(median=0.125, sigma=0, max=0.125)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from loadtest.body import Body
-from loadtest.conversation import Conversation
-from loadtest.load_run import LoadRun, make_run
-from loadtest.numbering import Numbers
-from loadtest.prompts import Message
-from loadtest.records import Record
+from loadtest.client.sse import Reply
+from loadtest.client.wire import Connection
+from loadtest.play.conversation import Conversation
+from loadtest.play.load_run import LoadRun, make_run
+from loadtest.play.numbering import Numbers
+from loadtest.prompt.body import Body
+from loadtest.prompt.prompts import Message
+from loadtest.prompt.words import Vocabulary
+from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
-from loadtest.sse import Reply
-from loadtest.traffic import Seeds, Step
-from loadtest.wire import Connection
-from loadtest.words import Vocabulary
+from loadtest.traffic.sessions import Seeds, Step
 
 MakeRun = Callable[..., LoadRun]
 
@@ -221,7 +221,7 @@ def test_every_session_has_its_number_once(run_for: MakeRun) -> None:
 
 def test_a_reply_with_nothing_in_it_leaves_the_script(vocabulary: Vocabulary) -> None:
     """A failed call has said nothing that could be sent back."""
-    from loadtest.live_history import LiveHistory  # noqa: PLC0415
+    from loadtest.prompt.live_history import LiveHistory  # noqa: PLC0415
 
     first, second = steps(vocabulary, 2)
     live = LiveHistory()

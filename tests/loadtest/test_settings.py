@@ -10,11 +10,11 @@ import pytest
 
 from fleet.errors import ConfigError
 from fleet.spec import PROFILE_PREFIX, TRACE_PREFIX, TRAFFIC_PROFILES
-from loadtest import profiles
-from loadtest.profiles import known_profiles
 from loadtest.run import generator_command
 from loadtest.settings import TRACE_PREFIX as PREFIX
 from loadtest.settings import LoadSettings, read_settings, write_settings
+from loadtest.traffic import profiles
+from loadtest.traffic.profiles import known_profiles
 
 
 def settings(out_dir: Path, **changes: Any) -> LoadSettings:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.event_stream import Event, EventParser
-from loadtest.sse import Reply
+from loadtest.client.event_stream import Event, EventParser
+from loadtest.client.sse import Reply
 
 STREAM = (
     ": keep-alive\r\n\r\n"

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fleet.errors import ConfigError
-from loadtest.stages import (
+from loadtest.play.stages import (
     Stage,
     level_at,
     load_stages,

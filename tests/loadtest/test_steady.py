@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.records import Record
-from loadtest.steady import Window, batch_means, steady_figures, steady_window
+from loadtest.results.records import Record
+from loadtest.results.steady import Window, batch_means, steady_figures, steady_window
 
 Make = Callable[..., Any]
 STAGES = [("warm-up", 0.0), ("ramp", 20.0), ("soak", 50.0), ("burst", 200.0), ("drain", 250.0)]

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.live_figures import LiveFigures
-from loadtest.quantiles import nearest_rank
-from loadtest.records import Generator, Record, read_generator, read_records
-from loadtest.summary import RunContext, summarise, summary_json
+from loadtest.results.live_figures import LiveFigures
+from loadtest.results.quantiles import nearest_rank
+from loadtest.results.records import Generator, Record, read_generator, read_records
+from loadtest.results.summary import RunContext, summarise, summary_json
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "summary.yaml").read_text())
 CONTEXT = RunContext(

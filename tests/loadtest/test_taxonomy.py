@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.client_options import ClientOptions
-from loadtest.taxonomy import classify_status, error_class, error_classes
+from loadtest.client.client_options import ClientOptions
+from loadtest.client.taxonomy import classify_status, error_class, error_classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 

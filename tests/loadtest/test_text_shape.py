@@ -8,7 +8,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.sse import Expected, Reply
+from loadtest.client.sse import Expected, Reply
 
 TEXTS = st.text(alphabet=st.sampled_from('ab"\\\n:,{}é漢🙂'), max_size=6)
 FIELDS = st.sampled_from(["content", "reasoning_content", "reasoning"])

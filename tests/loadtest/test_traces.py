@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.block_tree import BlockTree, BlockWords
-from loadtest.prompts import Frame, Message
+from loadtest.prompt.prompts import Frame, Message
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary
+from loadtest.replay.block_tree import BlockTree, BlockWords
 from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.recording import Call, Trace
-from loadtest.traces import Craft, TraceTraffic
-from loadtest.traffic import Scale, Seeds, Step
-from loadtest.words import TOKEN_BYTES, Vocabulary
+from loadtest.replay.traces import Craft, TraceTraffic
+from loadtest.traffic.sessions import Scale, Seeds, Step
 
 RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "traces" / "kv-cache-tester"
 SCALE = Scale(tokens=16.0, time=60.0)

@@ -8,12 +8,12 @@ from itertools import islice, pairwise
 
 import pytest
 
-from loadtest.harness import TOOL_NAMES, HarnessOptions
-from loadtest.profile_schema import Profile
-from loadtest.profiles import load_profile
-from loadtest.prompts import Frame, Message
-from loadtest.traffic import ProfileTraffic, Scale, Seeds, Step
-from loadtest.words import Vocabulary
+from loadtest.prompt.prompts import Frame, Message
+from loadtest.prompt.words import Vocabulary
+from loadtest.traffic.harness import TOOL_NAMES, HarnessOptions
+from loadtest.traffic.profile_schema import Profile
+from loadtest.traffic.profiles import load_profile
+from loadtest.traffic.sessions import ProfileTraffic, Scale, Seeds, Step
 
 SCALE = Scale(tokens=100.0, time=60.0)
 

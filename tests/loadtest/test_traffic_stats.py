@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import pytest
 
-from loadtest import traffic_stats
-from loadtest.attainable import ANSWERS, COLD, FLOORED, PROMPT_ENDS, HitCount
-from loadtest.outline import Call, Piece
-from loadtest.profile_schema import LogNormal
-from loadtest.profiles import load_profile
-from loadtest.traffic_stats import Statistics, draw_statistics
+from loadtest.cache.attainable import ANSWERS, COLD, FLOORED, PROMPT_ENDS, HitCount
+from loadtest.traffic import statistics as traffic_stats
+from loadtest.traffic.outline import Call, Piece
+from loadtest.traffic.profile_schema import LogNormal
+from loadtest.traffic.profiles import load_profile
+from loadtest.traffic.statistics import Statistics, draw_statistics
 
 # What a Monte Carlo of the published table of profiles gave, by an independent program.
 STEPS = {  # per session: mean, p50, p90

@@ -10,7 +10,7 @@ import pytest
 from browser import BROWSER, BROWSERS, Browser, browser
 from load_processes import LoadProcesses
 
-from loadtest.records import GENERATOR_FILE
+from loadtest.results.records import GENERATOR_FILE
 from loadtest.settings import PLAYED_FILE
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><b>"

@@ -16,11 +16,11 @@ from flask.testing import FlaskClient
 from load_processes import free_port
 
 from fleet.errors import ConfigError
-from loadtest.board import Board
-from loadtest.gates import load_gates
-from loadtest.health_figures import Health
-from loadtest.live_figures import LiveFigures
-from loadtest.records import Record
+from loadtest.judge.gates import load_gates
+from loadtest.results.health_figures import Health
+from loadtest.results.live_figures import LiveFigures
+from loadtest.results.records import Record
+from loadtest.web.board import Board
 from loadtest.web.login import require_password
 from loadtest.web.pages import attach
 from loadtest.web.tables import tables

@@ -25,11 +25,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fleet.errors import ConfigError
-from loadtest.client_options import ClientOptions
-from loadtest.fetch import Request, fetch
-from loadtest.sse import Expected, Reply
-from loadtest.transport import check_ca_file, tls_context
-from loadtest.wire import Connection
+from loadtest.client.client_options import ClientOptions
+from loadtest.client.fetch import Request, fetch
+from loadtest.client.sse import Expected, Reply
+from loadtest.client.transport import check_ca_file, tls_context
+from loadtest.client.wire import Connection
 
 GOOD: list[dict[str, Any]] = [
     {"wait": 0.01},
@@ -169,7 +169,8 @@ def test_a_patched_process_reads_too(truth_server: str) -> None:
     code = (
         "from gevent import monkey; monkey.patch_all()\n"
         "import sys; from time import perf_counter\n"
-        "from loadtest.fetch import Request, fetch; from loadtest.wire import Connection\n"
+        "from loadtest.client.fetch import Request, fetch\n"
+        "from loadtest.client.wire import Connection\n"
         "reply = fetch(Connection(sys.argv[1], {}), Request(path='/', body=b'{}'), perf_counter)\n"
         "print(reply.error, reply.error_detail, reply.chunks)\n"
     )

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from fleet.errors import ConfigError
-from loadtest.traffic import Seeds
-from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+from loadtest.traffic.sessions import Seeds
 
 
 def rng(seed: int) -> random.Random:

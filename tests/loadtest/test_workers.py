@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 from load_processes import QUIET, LoadProcesses, logging_gateway
 
-from loadtest.arrival_times import arrivals
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Record, read_generator, read_records
-from loadtest.search import Found
-from loadtest.search_file import read_search
+from loadtest.play.arrival_times import arrivals
+from loadtest.play.search import Found
+from loadtest.results.records import (
+    GENERATOR_FILE,
+    REQUESTS_FILE,
+    Record,
+    read_generator,
+    read_records,
+)
+from loadtest.results.search_file import read_search
+from loadtest.results.workers_file import read_workers
 from loadtest.settings import PLAYED_FILE, LoadSettings, read_settings, write_settings
-from loadtest.workers_file import read_workers
 
 SEARCH = {
     "start": 2, "most": 16, "settle_s": 1, "measure_s": 3, "least_requests": 3,

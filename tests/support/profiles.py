@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from loadtest.arrivals import Arrivals
-from loadtest.profile_schema import (
+from loadtest.traffic.arrivals import Arrivals
+from loadtest.traffic.profile_schema import (
     Compaction,
     Images,
     ImageSize,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loadtest.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
-from loadtest.run_facts import RunFacts, write_facts
+from loadtest.results.records import GENERATOR_FILE, REQUESTS_FILE, Generator, Record
+from loadtest.results.run_facts import RunFacts, write_facts
 from loadtest.settings import LoadSettings, write_settings
 
 HOSTILE = '</script><img src=x onerror=alert(1)>"&\x1b[2J\u202e=HYPERLINK("x")'

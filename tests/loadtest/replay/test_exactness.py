@@ -17,14 +17,14 @@ import pytest
 from tokenizers import Tokenizer
 
 from lab.tokenizer_json import convert, dump, read_tiktoken
-from loadtest.oracle import CacheOracle
-from loadtest.prompts import Frame, Message, make_prompt
+from loadtest.cache.oracle import CacheOracle
+from loadtest.prompt.prompts import Frame, Message, make_prompt
+from loadtest.prompt.words import TOKEN_BYTES, Vocabulary, read_vocabulary
 from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.recording import Trace
 from loadtest.replay.statistics import trace_statistics
-from loadtest.traces import Craft, TraceTraffic
-from loadtest.traffic import Scale, Seeds, Step
-from loadtest.words import TOKEN_BYTES, Vocabulary, read_vocabulary
+from loadtest.replay.traces import Craft, TraceTraffic
+from loadtest.traffic.sessions import Scale, Seeds, Step
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 AGENTX = SHARED / "traces" / "kv-cache-tester"

@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import ConfigError
-from loadtest.prompts import Frame
+from loadtest.prompt.prompts import Frame
+from loadtest.prompt.words import Vocabulary
 from loadtest.replay.formats import READERS, Source, load_traces
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.reading import Rules
 from loadtest.replay.recording import Trace
 from loadtest.replay.statistics import trace_statistics
-from loadtest.traces import Craft, TraceTraffic
-from loadtest.traffic import Scale, Seeds
-from loadtest.words import Vocabulary
+from loadtest.replay.traces import Craft, TraceTraffic
+from loadtest.traffic.sessions import Scale, Seeds
 
 CASES = Path(__file__).parents[2] / "cases" / "replay"
 NAMES = [reader.name for reader in READERS]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loadtest.records import Record, read_records
+from loadtest.results.records import Record, read_records
 from loadtest.run import generator_command
 from loadtest.settings import LoadSettings
 

@@ -12,13 +12,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from run_folders import HOSTILE, make_run, report_of, sessions_of
 
-from loadtest.gates import NAMED_GATES, Gate, GateSet, load_gates
-from loadtest.judging import judge_run
+from loadtest.judge.gates import NAMED_GATES, Gate, GateSet, load_gates
+from loadtest.judge.judging import judge_run
 from loadtest.report.document import read_load_report
 from loadtest.report.keyfigures import load_figures
 from loadtest.report.write import write_files
-from loadtest.run_facts import RunFacts
-from loadtest.saved_run import read_saved
+from loadtest.results.run_facts import RunFacts
+from loadtest.results.saved_run import read_saved
 
 Make = Callable[..., Any]
 

@@ -1,0 +1,79 @@
+"""Ask every target what it serves, before anything else is sent to it.
+
+A target that does not answer is no mistake of the settings: a region may be down. One that answers
+with a web page, or serves other models, is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from geventhttpclient import HTTPClient
+
+from fleet.errors import ConfigError, Problem
+from loadtest.client.chat import Chat
+from loadtest.settings import SETTINGS_FILE
+
+MODELS_PATH = "/v1/models"
+_PATIENCE_S = 10.0
+_SHOWN = 10  # models named in a message
+
+
+def check_models(chat: Chat) -> None:
+    """Raise ConfigError for targets that cannot be what the settings mean."""
+    problems = [
+        Problem(
+            file=SETTINGS_FILE, line=None, path=f"targets.{region}", what=f"{url}: {what}", fix=fix
+        )
+        for region, url in chat.settings.targets.items()
+        for what, fix in _faults(url, chat)
+    ]
+    if problems:
+        raise ConfigError.of(problems)
+
+
+def _faults(url: str, chat: Chat) -> Iterator[tuple[str, str]]:
+    answer = _get(url, chat.headers)
+    if answer is None:
+        return
+    status, kind, text = answer
+    if "html" in kind or text.lstrip()[:1] == b"<":
+        yield f"is a web page (HTTP {status})", "Give the base URL of a gateway or frontend"
+        return
+    served = _names(text) if status == 200 else None
+    if served and chat.settings.model not in served:
+        shown = ", ".join(served[:_SHOWN])
+        yield (
+            f"has no model {chat.settings.model!r}",
+            f"It serves {shown}: set model to one of them",
+        )
+
+
+def _get(url: str, headers: dict[str, str]) -> tuple[int, str, bytes] | None:
+    """Ask for the list; None when there is no answer, or only that of something broken."""
+    path = urlsplit(url).path.rstrip("/") + MODELS_PATH
+    client = HTTPClient.from_url(
+        url, headers=headers, connection_timeout=_PATIENCE_S, network_timeout=_PATIENCE_S
+    )
+    try:
+        response = client.get(path)
+        status, kind = int(response.status_code), str(response.get("content-type", ""))
+        return None if status >= 500 else (status, kind.lower(), bytes(response.read()))
+    except (OSError, ValueError):  # refused, silent, or no HTTP: the first request will say so
+        return None
+    finally:
+        client.close()
+
+
+def _names(text: bytes) -> list[str]:
+    """Read the names; none when it is no list of models."""
+    try:
+        document: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return []
+    listed = document.get("data") if isinstance(document, dict) else None
+    entries = listed if isinstance(listed, list) else []
+    return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]

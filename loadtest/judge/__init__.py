@@ -1,0 +1,1 @@
+"""Judge, compare and size runs."""

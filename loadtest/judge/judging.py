@@ -1,0 +1,67 @@
+"""Judge what a run left in its folder, and say it as one document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+from loadtest.judge.gates import GateSet, Judgement, about, judge
+from loadtest.results.saved_run import SavedRun
+from loadtest.results.summary import Summary, summarise, summary_json
+
+REPORT_KIND = "loadtest"
+REPORT_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRun:
+    """Hold a run, its figures and what gates say of them."""
+
+    run: SavedRun
+    summary: Summary
+    judgement: Judgement
+
+    def report(self) -> dict[str, Any]:
+        """Give report.json; docs/loadtest.md says what its fields are."""
+        run, settings, facts = self.run, self.run.settings, self.run.facts
+        return {
+            "kind": REPORT_KIND,
+            "schema": REPORT_SCHEMA,
+            "k3fleet": version("k3fleet"),
+            "fleet": facts.name,
+            "verdict": self.judgement.verdict,
+            "started_at": run.generator.started_at,
+            "command": list(facts.command),
+            "notes": [*facts.notes, *self.summary.run.findings],
+            "real": list(facts.real),
+            "mocked": list(facts.mocked),
+            "unknown": list(facts.unknown),
+            "traffic": {
+                "profile": settings.traffic,
+                "users": settings.users,
+                "sessions_per_minute": settings.sessions_per_minute,
+                "stages": "; ".join(stage.name for stage in settings.stages) or None,
+                "duration_s": settings.planned_s,
+                "token_scale": settings.token_scale,
+                "time_scale": settings.time_scale,
+                "seed": settings.seed,
+                "processes": facts.processes,
+                "model": settings.model,
+                **{f"target {name}": url for name, url in settings.targets.items()},
+            },
+            "load": summary_json(self.summary),
+            "gates": [asdict(gate) for gate in self.judgement.gates],
+            "machine": facts.machine.model_dump() if facts.machine else {},
+        }
+
+
+def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
+    """Compute the figures of a run and hold them against gates."""
+    context = run.facts.context(run.settings, run.files)
+    if gates.levels is not None:
+        results = context.results.model_copy(update={"slo": gates.levels})
+        context = replace(context, results=results)
+    summary = summarise(run.records, run.generator, context)
+    judgement = judge(summary, about(gates.gates, run.settings))
+    return JudgedRun(run=run, summary=summary, judgement=judgement)

@@ -1,0 +1,1 @@
+"""Play sessions with Locust: one process or many, in stages or in search of a limit."""

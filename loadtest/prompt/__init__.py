@@ -1,0 +1,1 @@
+"""How a session becomes requests: messages, their tokens and their bytes."""

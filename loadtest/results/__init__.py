@@ -1,0 +1,1 @@
+"""What a run did: records, figures, and what servers say."""

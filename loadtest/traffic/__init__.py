@@ -1,0 +1,1 @@
+"""What agents send: profiles, and the sessions drawn from them."""
