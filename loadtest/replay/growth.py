@@ -3,7 +3,8 @@
 Assumed: a call goes on with the prompt before it of the same agent. What is new is the answer to
 that prompt, as far as it fits in, and then a user's or tool's message. A prompt that is shorter
 than the one before is a compaction: it keeps the system prompt, when that is known, and nothing
-else. How long the common prefix really was nobody recorded.
+else. How long the common prefix really was nobody recorded. A sub-agent whose first prompt found most
+of its parent's latest prompt in a cache went on from that.
 
 Recorded lengths contain the tags that a chat template puts around each message. They can be left
 out of the text (`tag_tokens` each), as sending it adds them again.
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from loadtest.replay.recording import Call, Part
+
+_FORK_SHARE = 0.9  # of the parent's prompt: the rest is its last block, which was not full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,8 @@ class CountedCall:
     after_tool: bool
     system_tokens: int = 0
     """What its first prompt shares with other sessions."""
+    parent: str | None = None
+    """The agent that started this one."""
 
 
 @dataclass(slots=True)
@@ -52,7 +57,13 @@ class Growth:
         """Make the call that adds to its agent's latest prompt."""
         prompt = self._prompts.setdefault(made.agent, _Prompt())
         keep = prompt.parts
-        if not keep:
+        base = None if keep else self._forked(made)
+        if base is not None:
+            parent = self._prompts[base]
+            prompt.system_tokens, keep = parent.system_tokens, parent.parts
+            tags = 2 * self.tag_tokens
+            parts = [_part("user", made.input_tokens - parent.tokens - tags, made, prompt)]
+        elif not keep:
             parts = list(_first(made, prompt, self.tag_tokens))
         elif made.input_tokens >= prompt.tokens:
             parts = list(_more(made, prompt, self.tag_tokens))
@@ -72,8 +83,16 @@ class Growth:
             output_tokens=made.output_tokens,
             after_tool=made.after_tool,
             keep=keep,
+            base=base,
             parts=tuple(parts),
         )
+
+    def _forked(self, made: CountedCall) -> str | None:
+        """Name the parent, when this prompt goes on from the parent's."""
+        parent = None if made.parent is None else self._prompts.get(made.parent)
+        if parent is None or made.input_tokens < parent.tokens:
+            return None
+        return made.parent if made.system_tokens >= _FORK_SHARE * parent.tokens else None
 
 
 def _first(made: CountedCall, prompt: _Prompt, tag_tokens: int) -> Iterator[Part]:

@@ -122,7 +122,10 @@ def _trace(
             else row.prompt_tokens,
             output_tokens=row.output_tokens or 1,
             after_tool=row.kind in {"tool", "subagent"},
-            system_tokens=row.attainable_tokens if row.session == root else 0,
+            system_tokens=row.attainable_tokens,
+            parent=None
+            if row.session == root
+            else agents.get(read.parents[row.session] or root, ""),
         )
         calls.append((growth.call(made), row.e2e_s))
     return Trace(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import ConfigError
+from fleet.schema import found_text, suggestion
 from loadtest.play.stages import parse_stages, stages_text
 from loadtest.settings import LoadSettings, change_settings
 from loadtest.traffic.profiles import known_profiles, load_profile
@@ -99,8 +100,11 @@ def changes_by(
     changes: dict[str, Any] = {}
     traffic = given["traffic"]
     if traffic and traffic != settings.traffic:
-        if is_form:
-            require_known(traffic)  # a path would let the page read files of this machine
+        known = known_profiles()
+        if is_form and traffic not in known:  # a path would let the page read this machine's files
+            raise ConfigError(
+                f"traffic: {found_text(traffic)} is no profile. {suggestion(traffic, known)}."
+            )
         load_profile(traffic)
         changes["traffic"] = traffic
     for name, kind in (("token_scale", float), ("time_scale", float), ("seed", int)):

@@ -84,6 +84,8 @@ def test_on_the_command_line_nothing_given_is_nothing_changed() -> None:
     [
         ({"traffic": "interactive_agnt"}, "Did you mean 'interactive_agent'?"),
         ({"traffic": "trace:/etc/passwd"}, "is no profile"),
+        ({"traffic": "profile:/etc/passwd"}, "is no profile"),
+        ({"traffic": "./own.yaml"}, "is no profile"),
         ({"sessions_per_minute": "x"}, "sessions_per_minute: 'x' is no number"),
         ({"sessions_per_minute": "-1"}, "sessions_per_minute"),
         ({"sessions_per_minute": "nan"}, "sessions_per_minute"),

@@ -60,7 +60,9 @@ def test_a_replay_sends_the_sessions_of_the_run(
     assert set(two) <= set(one)
     assert len(two) >= len(one) / 2
     for turn, record in two.items():
-        sent = one[turn].prompt_tokens or 0
+        before = one[turn]
+        sent = before.predicted_prompt_tokens
         assert abs((record.prompt_tokens or 0) - sent) <= 16 + 0.03 * sent
-        assert abs(record.attainable_tokens - one[turn].attainable_tokens) <= 32 + 0.03 * sent
-        assert record.output_tokens == one[turn].output_tokens
+        assert abs(record.attainable_tokens - before.attainable_tokens) <= 32 + 0.03 * sent
+        if not before.cancelled:  # who hangs up is not told how long the answer would have been
+            assert record.output_tokens == before.output_tokens
