@@ -110,6 +110,9 @@ def _trace(
     root: str, members: list[str], read: _Sessions, first_s: float, tag_tokens: int
 ) -> Trace:
     agents = {name: "" if name == root else name.removeprefix(f"{root}.") for name in members}
+    parents = {
+        agents[name]: agents.get(read.parents[name] or root, "") for name in members if name != root
+    }
     rows = sorted((row for name in members for row in read.rows[name]), key=lambda row: row.at_s)
     growth = Growth(tag_tokens)
     calls = []
@@ -123,18 +126,12 @@ def _trace(
             output_tokens=row.output_tokens or 1,
             after_tool=row.kind in {"tool", "subagent"},
             system_tokens=row.attainable_tokens,
-            parent=None
-            if row.session == root
-            else agents.get(read.parents[row.session] or root, ""),
+            parent=parents.get(agents[row.session]),
         )
         calls.append((growth.call(made), row.e2e_s))
     return Trace(
         name=root,
         calls=paced(calls),
-        parents={
-            agents[name]: agents.get(read.parents[name] or root, "")
-            for name in members
-            if name != root
-        },
+        parents=parents,
         start_s=rows[0].at_s - first_s,
     )
