@@ -3,8 +3,8 @@
 Assumed: a call goes on with the prompt before it of the same agent. What is new is the answer to
 that prompt, as far as it fits in, and then a user's or tool's message. A prompt that is shorter
 than the one before is a compaction: it keeps the system prompt, when that is known, and nothing
-else. How long the common prefix really was nobody recorded. A sub-agent whose first prompt found most
-of its parent's latest prompt in a cache went on from that.
+else. How long the common prefix really was nobody recorded. A sub-agent whose first prompt found
+most of its parent's latest prompt in a cache went on from that.
 
 Recorded lengths contain the tags that a chat template puts around each message. They can be left
 out of the text (`tag_tokens` each), as sending it adds them again.
