@@ -12,8 +12,8 @@ from cli_runs import Here
 from lab_region import Object, Region, address, named
 
 from fleet.plan import make_plan
+from infra.rollout.cluster import worker_ids
 from infra.values import region_plan
-from lab.region import worker_ids
 from verify.smoke import chat_answers, listed_models, worker_answers
 
 pytestmark = pytest.mark.lab
