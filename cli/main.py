@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
+    "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fleet.errors import ApplyError
 from fleet.release import Release
 from fleet.rollout.record import Phase, Started
 from fleet.rollout.state import Do
@@ -30,6 +29,7 @@ from infra.rollout.checks import (
     touches_others,
 )
 from infra.rollout.driver import Result
+from infra.rollout.part import Part
 from infra.rollout.region import SiteRegion
 from infra.rollout.waiting import Waiter, Waiting
 
@@ -55,9 +55,11 @@ class RegionsSite:
     waiter: Callable[[Callable[[], bool]], Waiter]
     # Told before a release is first applied: a lab has to know what it mocks.
     announce: Callable[[Release], None] = lambda _release: None
+    # Raises where a region may not be touched by this process (any more).
+    require_held: Callable[[str], None] = lambda _region: None
 
     @cached_property
-    def _phases(self) -> Mapping[Phase, Callable[[_Part], Result]]:
+    def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
             "preflight": self._preflight,
             "drain": self._drain,
@@ -79,12 +81,14 @@ class RegionsSite:
             replicas[place.region].append(place.replica)
         notes = []
         for name, own in replicas.items():
-            part = _Part(
+            part = Part(
                 region=self.regions[name],
                 replicas=tuple(own),
                 action=action,
                 waiter=self.waiter(stop),
+                require_held=self.require_held,
             )
+            self.require_held(name)
             result = self._phases[action.phase](part)
             if result.outcome == "failed" and action.phase in IN_ROUTING:
                 part.route(on=False)
@@ -94,20 +98,23 @@ class RegionsSite:
             notes += [f"{name}: {result.why}"] if result.why else []
         return Result("ok", listed(notes))
 
-    def _preflight(self, part: _Part) -> Result:
+    def _preflight(self, part: Part) -> Result:
         """Refuse to take capacity away where little is left, or where somebody else works."""
         if wrong := part.region.wrong_cluster():
             return Result("inconclusive", wrong)
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
             return _unsure(waited)
+        by_hand = part.changed_by_hand(self.started.old, self.started.new)
+        if by_hand and not part.action.overwrite:
+            return Result("inconclusive", _left_alone(by_hand))
         forwards = part.action.target == self.started.new
         waited = part.waiter.until(
             lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
         )
-        return OK if waited.how == "held" else _unsure(waited)
+        return Result("ok", by_hand) if waited.how == "held" else _unsure(waited)
 
-    def _not_enough(self, part: _Part, *, all_others: bool) -> str:
+    def _not_enough(self, part: Part, *, all_others: bool) -> str:
         serving = part.region.serving()
         racks = part.region.racks
         absent = sorted(set(racks) - serving - set(part.replicas))
@@ -115,7 +122,7 @@ class RegionsSite:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)
 
-    def _drain(self, part: _Part) -> Result:
+    def _drain(self, part: Part) -> Result:
         """Take the replicas out of routing, then let their streams end."""
         part.route(on=False)
         leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
@@ -146,16 +153,21 @@ class RegionsSite:
         late = waited.how == "late"
         return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
 
-    def _assign(self, part: _Part) -> Result:
+    def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))
-        part.region.stack.assign(dict.fromkeys(part.replicas, part.action.target))
+        serial = part.action.serials.get(part.region.cluster.region, 0)
+        written = dict.fromkeys(part.replicas, part.action.target)
+        part.region.stack.assign(written, serial=serial)
         return OK
 
-    def _apply(self, part: _Part) -> Result:
+    def _apply(self, part: Part) -> Result:
         """Let Pulumi do what is assigned, after a look at what it would do."""
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
             return _unsure(waited)
+        by_hand = part.changed_by_hand(self.started.old, self.started.new)
+        if by_hand and not part.action.overwrite:
+            return Result("inconclusive", _left_alone(by_hand))
         stack, refresh = part.region.stack, part.action.refresh
         preview = stack.preview(refresh=refresh)
         if others := touches_others(preview.touched, part.replicas):
@@ -164,23 +176,24 @@ class RegionsSite:
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
                 "these objects, undo it or apply it by hand, then resume",
             )
+        part.hold()
         stack.up(refresh=refresh)
-        return OK
+        return Result("ok", f"put back: {by_hand}" if by_hand else "")
 
-    def _verify(self, part: _Part) -> Result:
+    def _verify(self, part: Part) -> Result:
         """Compare what the cluster has with what the release renders to."""
+        live, rendered = part.region.cluster.workloads(), part.region.stack.rendered()
         wrong = []
         for name in part.replicas:
-            live = part.region.cluster.workload(name)
-            if not live:
+            if name not in live:
                 wrong.append(f"{name} is not there")
-            elif why := differs(live, part.region.stack.rendered(name)):
+            elif why := differs(live[name], rendered[name]):
                 wrong.append(f"{name}: {why}")
         if wrong:
             return Result("failed", f"the cluster has not what was applied: {listed(wrong)}")
         return OK
 
-    def _ready(self, part: _Part) -> Result:
+    def _ready(self, part: Part) -> Result:
         target = part.action.target
         nodes = part.region.stack.release(target).nodes
         waited = part.waiter.until(
@@ -189,7 +202,7 @@ class RegionsSite:
         )
         return _verdict(waited, "after the deadline `ready`")
 
-    def _registered(self, part: _Part) -> Result:
+    def _registered(self, part: Part) -> Result:
         """Wait until the frontends have the replicas: Ready alone is not enough.
 
         New pods are born into routing; one that an earlier try took out has to be put back.
@@ -198,12 +211,12 @@ class RegionsSite:
         waited = part.waiter.until(lambda: _absent(part), self.started.deadlines.registered_s)
         return _verdict(waited, "after the deadline `registered`")
 
-    def _smoke(self, part: _Part) -> Result:
+    def _smoke(self, part: Part) -> Result:
         """Ask each replica at each frontend, by its worker's id, so that no other answers."""
         waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
         return _verdict(waited, f"asked for {SMOKE_S:.0f} s")
 
-    def _gates(self, part: _Part) -> Result:
+    def _gates(self, part: Part) -> Result:
         """Judge live traffic, once there was enough of it.
 
         On the way back nothing is judged: what it leads to has served before, and it must not
@@ -227,7 +240,7 @@ class RegionsSite:
             return Result("failed", broken)
         return Result("ok", f"{seen.requests:.0f} requests; not measured: {', '.join(UNMEASURED)}")
 
-    def _soak(self, part: _Part) -> Result:
+    def _soak(self, part: Part) -> Result:
         """Let time pass over the wave; a replica that is lost meanwhile ends it."""
         if not part.action.step.soak_s:
             return OK
@@ -244,31 +257,14 @@ class RegionsSite:
         return Result("failed", f"while it soaked: {lost}") if lost else OK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """What a phase has to do in one region."""
-
-    region: SiteRegion
-    replicas: tuple[str, ...]
-    action: Do
-    waiter: Waiter
-
-    def route(self, *, on: bool) -> None:
-        """Put the leaders into routing, or take them out."""
-        for pod in self.region.leaders():
-            if pod.replica in self.replicas and pod.routed != on:
-                self.region.cluster.route(pod, on=on)
-
-    def locked(self) -> str:
-        """Say who updates the stack at the moment."""
-        try:
-            self.region.stack.check_unlocked()
-        except ApplyError as error:
-            return str(error)
-        return ""
+def _left_alone(by_hand: str) -> str:
+    return (
+        f"other than written down: {by_hand}. Nothing was touched. Undo what somebody changed by "
+        "hand, then resume; or let the step overwrite it: k3fleet rollout resume --overwrite"
+    )
 
 
-def _absent(part: _Part) -> str:
+def _absent(part: Part) -> str:
     serving = part.region.serving()
     return listed(f"{name} is not in routing" for name in part.replicas if name not in serving)
 

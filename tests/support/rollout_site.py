@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.errors import ApplyError
+from fleet.errors import ApplyError, BusyError
 from fleet.load import Fleet
 from fleet.release import Release
 from fleet.rollout.record import Phase, Place, RecordedStep, Started
@@ -53,13 +53,15 @@ class FakeStack:
     touched: tuple[Touched, ...] = ()
     done: list[str] = field(default_factory=list)
     assigned: dict[str, str] = field(default_factory=dict)
+    serial: int = 0
 
     def check_unlocked(self) -> None:
         if self.lock:
             raise ApplyError(self.lock)
 
-    def assign(self, replicas: Mapping[str, str]) -> None:
+    def assign(self, replicas: Mapping[str, str], *, serial: int) -> None:
         self.assigned.update(replicas)
+        self.serial = serial
 
     def preview(self, *, refresh: bool) -> FakeStack:
         self.done.append(f"preview {refresh}")
@@ -71,13 +73,14 @@ class FakeStack:
     def release(self, identity: str) -> Release:
         return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
 
-    def rendered(self, replica: str) -> dict[str, Any]:
-        options = Options(assignment=self.assigned, releases=dict([self.new]))
-        return next(
-            item
+    def rendered(self, instead: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+        assigned = {**self.assigned, **(instead or {})}
+        options = Options(assignment=assigned, releases=dict([self.new]))
+        return {
+            item["metadata"]["name"]: item
             for item in render_region(self.fleet, REGION, "serving", options)
-            if (item["kind"], item["metadata"]["name"]) == ("LeaderWorkerSet", replica)
-        )
+            if item["kind"] == "LeaderWorkerSet"
+        }
 
 
 @dataclass
@@ -99,6 +102,10 @@ class FakeRegion:
     def cluster(self) -> FakeRegion:
         return self
 
+    @property
+    def region(self) -> str:
+        return REGION
+
     def wrong_cluster(self) -> str:
         return self.foreign
 
@@ -119,9 +126,8 @@ class FakeRegion:
     def route(self, pod: EnginePod, *, on: bool) -> None:
         self.pods[self.pods.index(pod)] = replace(pod, routed=on)
 
-    def workload(self, replica: str) -> dict[str, Any]:
-        found: dict[str, Any] = copy.deepcopy(self.live.get(replica, {}))
-        return found
+    def workloads(self) -> dict[str, dict[str, Any]]:
+        return copy.deepcopy(self.live)
 
     def streams(self, replicas: Collection[str]) -> str:
         busy = [name for name in replicas if self.working.get(name)]
@@ -147,6 +153,12 @@ class Rig:
     later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
     stopping: bool = False
     announced: list[Release] = field(default_factory=list)
+    lost: str = ""  # what whoever wants to touch something is told
+    overwrite: bool = False
+
+    def require_held(self, _region: str) -> None:
+        if self.lost:
+            raise BusyError(self.lost)
 
     def do(self, phase: Phase, *, back: bool = False, soak_s: float = 0.0) -> Result:
         """Do one phase of a step of the first replica."""
@@ -158,8 +170,16 @@ class Rig:
             regions={REGION: self.region},  # type: ignore[dict-item]
             waiter=lambda stop: Waiter(clock=lambda: self.now_s, pause=self._pause, stop=stop),
             announce=self.announced.append,
+            require_held=self.require_held,
         )
-        action = Do(step=step, phase=phase, target=target, refresh=back)
+        action = Do(
+            step=step,
+            phase=phase,
+            target=target,
+            refresh=back,
+            serials={REGION: 7},
+            overwrite=self.overwrite or back,
+        )
         return site.do(action, lambda: self.stopping)
 
     def at(self, seconds: float, happens: Callable[[], object]) -> None:

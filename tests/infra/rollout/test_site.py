@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from rollout_site import FIRST, RACK, REGION, REPLICAS, FakeRegion, FakeStack, Rig, pods_of
 
+from fleet.errors import BusyError
 from fleet.load import Fleet
 from fleet.release import release_id
-from fleet.rollout.record import Phase, Place, RecordedStep, Started
+from fleet.rollout.record import PHASES, Phase, Place, RecordedStep, Started
 from fleet.rollout.strategy import Deadlines, Floor, Gates
 from infra.rollout.checks import Counts
 from infra.rollout.driver import Result
@@ -144,6 +145,7 @@ def test_the_assignment_is_told_before_it_is_written(rig: Rig) -> None:
     assert rig.do("assign").outcome == "ok"
     assert [release.name for release in rig.announced] == ["new"]
     assert rig.region.stack.assigned == {FIRST: rig.started.new}
+    assert rig.region.stack.serial == 7
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -166,12 +168,12 @@ def test_an_update_that_touches_others_is_not_applied(rig: Rig) -> None:
 def test_what_is_live_is_compared_with_the_release(rig: Rig) -> None:
     """Pulumi says "unchanged" after a cancelled update while the other release runs."""
     stack = rig.region.stack
-    rig.region.live = {FIRST: stack.rendered(FIRST)}  # of the old release
+    rig.region.live = stack.rendered()  # of the old release
     rig.do("assign")
     result = rig.do("verify")
     assert result.outcome == "failed"
     assert f"release {rig.started.old}, not {rig.started.new}" in result.why
-    rig.region.live = {FIRST: stack.rendered(FIRST)}
+    rig.region.live = stack.rendered()
     assert rig.do("verify") == Result("ok")
     rig.region.live = {}
     assert f"{FIRST} is not there" in rig.do("verify").why
@@ -266,3 +268,70 @@ def test_a_soak_is_as_long_as_it_says(rig: Rig) -> None:
     rig.at(35.0, lambda: change(rig, ready=False))
     result = rig.do("soak", soak_s=30.0)
     assert (result.outcome, rig.now_s) == ("failed", 35.0)
+
+
+def by_hand(rig: Rig, replica: str) -> None:
+    """Change a replica's object as `kubectl edit` does."""
+    template = rig.region.live[replica]["spec"]["leaderWorkerTemplate"]["leaderTemplate"]
+    template["spec"]["containers"][0]["args"] = ["--by-hand"]
+
+
+@pytest.mark.parametrize("replica", [FIRST, REPLICAS[1]])
+def test_what_somebody_changed_by_hand_is_named_and_left(rig: Rig, replica: str) -> None:
+    """In the step's own replica and in others: it may be why traffic is well."""
+    rig.region.live = rig.region.stack.rendered()
+    assert rig.do("preflight") == Result("ok")
+    by_hand(rig, replica)
+    result = rig.do("preflight")
+    assert result.outcome == "inconclusive"
+    assert f"{replica}: leaderTemplate: main: args is not the release's" in result.why
+    assert "resume --overwrite" in result.why
+
+
+def test_a_change_by_hand_just_before_the_update_is_seen(rig: Rig) -> None:
+    """The drain took a while, and somebody wanted to help."""
+    rig.region.live = rig.region.stack.rendered()
+    rig.do("assign")
+    by_hand(rig, FIRST)
+    assert "Nothing was touched" in rig.do("apply").why
+    assert rig.region.stack.done == []
+    rig.overwrite = True
+    result = rig.do("apply")
+    assert result.outcome == "ok"
+    assert f"put back: {REGION}" not in result.why
+    assert f"put back: {FIRST}" in result.why
+    assert rig.region.stack.done == ["preview False", "up False"]
+
+
+def test_half_of_an_update_is_nobodys_change(rig: Rig) -> None:
+    """A killed update leaves the old release live while the new one is written down."""
+    rig.region.live = rig.region.stack.rendered()
+    rig.do("assign")
+    assert rig.do("apply") == Result("ok")
+    rig.region.live = rig.region.stack.rendered()
+    assert rig.do("apply", back=True) == Result("ok")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_who_lost_the_region_touches_nothing(rig: Rig, phase: Phase) -> None:
+    """Another operator drives now; two updates at once would fight."""
+    rig.lost = "us-east: taken over by somebody"
+    before = list(rig.region.pods)
+    with pytest.raises(BusyError, match="taken over"):
+        rig.do(phase)
+    assert (rig.region.pods, rig.region.stack.done, rig.region.stack.assigned) == (before, [], {})
+
+
+def test_who_loses_the_region_during_a_look_does_not_update(rig: Rig) -> None:
+    """The preview takes seconds; the update must not follow it."""
+    stack = rig.region.stack
+    look = stack.preview
+
+    def preview(*, refresh: bool) -> FakeStack:
+        rig.lost = "us-east: taken over by somebody"
+        return look(refresh=refresh)
+
+    stack.preview = preview  # type: ignore[method-assign]
+    with pytest.raises(BusyError, match="taken over"):
+        rig.do("apply")
+    assert stack.done == ["preview False"]
