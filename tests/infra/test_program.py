@@ -22,7 +22,12 @@ Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
 class Recorder(mocks.Mocks):
     """An engine that accepts everything."""
 
+    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
+        self.outputs = outputs or {}  # of the stack's last update
+
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.name, {"outputs": self.outputs, "secretOutputNames": []}
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
@@ -32,8 +37,8 @@ class Recorder(mocks.Mocks):
 class Monitor(mocks.MockMonitor):
     """Keeps each request, because the mocks themselves see no options."""
 
-    def __init__(self) -> None:
-        super().__init__(Recorder())
+    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
+        super().__init__(Recorder(outputs))
         self.requests: list[Request] = []
 
     def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call
@@ -41,9 +46,14 @@ class Monitor(mocks.MockMonitor):
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
-def declared(program: Callable[[], object]) -> dict[str, Request]:
-    """Run a program and return its Kubernetes resources by logical name."""
-    monitor = Monitor()
+def declared(
+    program: Callable[[], object], outputs: dict[str, Any] | None = None
+) -> dict[str, Request]:
+    """Run a program and return its Kubernetes resources by logical name.
+
+    `outputs`: what the stack's last update left.
+    """
+    monitor = Monitor(outputs)
     mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
 
     pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
@@ -133,6 +143,22 @@ def test_a_whole_program_reads_its_stack(demo: Fleet, tmp_path: Path) -> None:
     )
     objects = render_region(demo, "us-east", "serving", Options(dra=False))
     assert sorted(declared(lambda: run("serving"))) == sorted(map(logical_name, objects))
+
+
+def test_an_older_checkout_than_what_is_deployed_is_refused(demo: Fleet, tmp_path: Path) -> None:
+    """It would bring replicas back that another operator has updated since."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config(
+        {f"k3fleet-test:{key}": value for key, value in {**stack, "serial": "3"}.items()}
+    )
+    for deployed in ({}, {"serial": 2.0}, {"serial": 3.0}):
+        assert declared(lambda: run("serving"), deployed)
+    with pytest.raises(
+        pulumi.RunError, match=r"serial 3 is older than the deployed 4: .*rollout sync"
+    ):
+        declared(lambda: run("serving"), {"serial": 4.0})
 
 
 def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:
