@@ -192,6 +192,7 @@ class LabRollouts:
             regions={name: self._region(name, started.releases) for name in sorted(names)},
             waiter=waiter,
             announce=self.announce,
+            say=self.around.progress.note,
             require_held=require_held,
         )
 

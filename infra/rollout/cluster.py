@@ -130,10 +130,16 @@ class Cluster:
         try:
             yield
         except (httpx2.HTTPError, OSError) as error:
-            raise ApplyError(
+            refused = isinstance(error, ApiError) and error.response.is_client_error
+            kind = ApplyError if refused else AwayError
+            raise kind(
                 f"{self.region}: its API server did not do what was asked: {error}. "
                 "See that it answers, then `k3fleet rollout resume`."
             ) from error
+
+
+class AwayError(ApplyError):
+    """An API server does not answer at the moment; what was asked may be asked again."""
 
 
 def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:

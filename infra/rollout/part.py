@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fleet.errors import ApplyError
@@ -34,6 +35,15 @@ class Part:
                 self.hold()
                 self.region.cluster.route(pod, on=on)
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Tell an update that failed from one whose API server went away under it."""
+        try:
+            yield
+        except ApplyError:
+            self.region.cluster.owner()  # AwayError where it does not answer
+            raise
+
     def changed_by_hand(self, *either: str) -> str:
         """Name the region's replicas that are not what is written down, nor one of `either`.
 
@@ -41,6 +51,8 @@ class Part:
         the step's own replicas may be of one of two releases.
         """
         live = self.region.cluster.workloads()
+        if not live:
+            return ""
         found = _differing(live, self.region.stack.rendered())
         for release in either if found else ():
             other = self.region.stack.rendered(dict.fromkeys(self.replicas, release))

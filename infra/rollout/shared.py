@@ -14,10 +14,9 @@ from fleet.errors import ApplyError
 from fleet.rollout.record import Asked, Entry
 from infra.rollout.lease import Leases
 from infra.rollout.ledger import Ledger, Stored
+from infra.rollout.site import AWAY_S
 from infra.rollout.waiting import Waiter
 
-# An API server may be away for a while: the rollout waits, and then gives the phase up.
-PATIENCE_S = 300.0
 LOOK_S = 1.0  # requests are looked for in every wait; so often the API servers are asked
 
 
@@ -70,7 +69,7 @@ class SharedRecord:
             missing.update(self._write(entries))
             return "" if self._enough(missing, needed) else "; ".join(missing.values())
 
-        waited = self.waiter.until(still, PATIENCE_S)
+        waited = self.waiter.until(still, AWAY_S)
         if waited.how != "held":
             raise ApplyError(waited.missing)
         self.say("the record is written again; the rollout goes on")

@@ -28,12 +28,13 @@ from infra.rollout.checks import (
     too_few,
     touches_others,
 )
+from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
 from infra.rollout.part import Part
 from infra.rollout.region import SiteRegion
-from infra.rollout.waiting import Waiter, Waiting
+from infra.rollout.verdicts import OK, left_alone, unsure, verdict
+from infra.rollout.waiting import Waiter
 
-OK = Result("ok")
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
 LOCKED_S = 300.0
@@ -42,6 +43,8 @@ OUT_OF_ROUTING_S = 60.0
 # A frontend hears of it a moment later, and may have sent a request meanwhile.
 HEARD_S = 2.0
 SMOKE_S = 60.0
+# An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
+AWAY_S = 300.0
 # What fails in these must not go on answering while people decide.
 IN_ROUTING: frozenset[Phase] = frozenset({"smoke", "gates", "soak"})
 
@@ -55,6 +58,7 @@ class RegionsSite:
     waiter: Callable[[Callable[[], bool]], Waiter]
     # Told before a release is first applied: a lab has to know what it mocks.
     announce: Callable[[Release], None] = lambda _release: None
+    say: Callable[[str], None] = lambda _text: None
     # Raises where a region may not be touched by this process (any more).
     require_held: Callable[[str], None] = lambda _region: None
 
@@ -88,8 +92,7 @@ class RegionsSite:
                 waiter=self.waiter(stop),
                 require_held=self.require_held,
             )
-            self.require_held(name)
-            result = self._phases[action.phase](part)
+            result = self._patiently(part)
             if result.outcome == "failed" and action.phase in IN_ROUTING:
                 part.route(on=False)
                 result = Result("failed", f"{result.why}; taken out of routing")
@@ -98,21 +101,40 @@ class RegionsSite:
             notes += [f"{name}: {result.why}"] if result.why else []
         return Result("ok", listed(notes))
 
+    def _patiently(self, part: Part) -> Result:
+        """Do a phase, and do it again when an API server was away meanwhile and is back."""
+        came: list[Result] = []
+
+        def tried() -> str:
+            try:
+                self.require_held(part.region.cluster.region)
+                came.append(self._phases[part.action.phase](part))
+            except AwayError as error:
+                if not noted:
+                    self.say(f"{error} The rollout waits for it.")
+                noted.append(error)
+                return str(error)
+            return ""
+
+        noted: list[AwayError] = []
+        waited = part.waiter.until(tried, AWAY_S)
+        return came[0] if came else unsure(waited)
+
     def _preflight(self, part: Part) -> Result:
         """Refuse to take capacity away where little is left, or where somebody else works."""
         if wrong := part.region.wrong_cluster():
             return Result("inconclusive", wrong)
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
-            return Result("inconclusive", _left_alone(by_hand))
+            return Result("inconclusive", left_alone(by_hand))
         forwards = part.action.target == self.started.new
         waited = part.waiter.until(
             lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
         )
-        return Result("ok", by_hand) if waited.how == "held" else _unsure(waited)
+        return Result("ok", by_hand) if waited.how == "held" else unsure(waited)
 
     def _not_enough(self, part: Part, *, all_others: bool) -> str:
         serving = part.region.serving()
@@ -136,7 +158,7 @@ class RegionsSite:
 
         waited = part.waiter.until(still_routed, OUT_OF_ROUTING_S)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
         if not budgets:
             return OK
@@ -149,7 +171,7 @@ class RegionsSite:
 
         waited = part.waiter.until(busy, max(*budgets, HEARD_S))
         if waited.how == "stopped":
-            return _unsure(waited)
+            return unsure(waited)
         late = waited.how == "late"
         return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
 
@@ -164,12 +186,13 @@ class RegionsSite:
         """Let Pulumi do what is assigned, after a look at what it would do."""
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
-            return Result("inconclusive", _left_alone(by_hand))
+            return Result("inconclusive", left_alone(by_hand))
         stack, refresh = part.region.stack, part.action.refresh
-        preview = stack.preview(refresh=refresh)
+        with part.away():
+            preview = stack.preview(refresh=refresh)
         if others := touches_others(preview.touched, part.replicas):
             return Result(
                 "inconclusive",
@@ -177,7 +200,8 @@ class RegionsSite:
                 "these objects, undo it or apply it by hand, then resume",
             )
         part.hold()
-        stack.up(refresh=refresh)
+        with part.away():
+            stack.up(refresh=refresh)
         return Result("ok", f"put back: {by_hand}" if by_hand else "")
 
     def _verify(self, part: Part) -> Result:
@@ -200,7 +224,7 @@ class RegionsSite:
             lambda: pods_missing(part.region.cluster.engines(), part.replicas, target, nodes),
             self.started.deadlines.ready_s,
         )
-        return _verdict(waited, "after the deadline `ready`")
+        return verdict(waited, "after the deadline `ready`")
 
     def _registered(self, part: Part) -> Result:
         """Wait until the frontends have the replicas: Ready alone is not enough.
@@ -209,12 +233,12 @@ class RegionsSite:
         """
         part.route(on=True)
         waited = part.waiter.until(lambda: _absent(part), self.started.deadlines.registered_s)
-        return _verdict(waited, "after the deadline `registered`")
+        return verdict(waited, "after the deadline `registered`")
 
     def _smoke(self, part: Part) -> Result:
         """Ask each replica at each frontend, by its worker's id, so that no other answers."""
         waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
-        return _verdict(waited, f"asked for {SMOKE_S:.0f} s")
+        return verdict(waited, f"asked for {SMOKE_S:.0f} s")
 
     def _gates(self, part: Part) -> Result:
         """Judge live traffic, once there was enough of it.
@@ -235,7 +259,7 @@ class RegionsSite:
 
         waited = part.waiter.until(more_needed, self.started.deadlines.gates_s)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         if broken := gate_broken(seen, gates):
             return Result("failed", broken)
         return Result("ok", f"{seen.requests:.0f} requests; not measured: {', '.join(UNMEASURED)}")
@@ -253,15 +277,8 @@ class RegionsSite:
 
         waited = part.waiter.until(quiet, part.action.step.soak_s)
         if waited.how == "stopped":
-            return _unsure(waited)
+            return unsure(waited)
         return Result("failed", f"while it soaked: {lost}") if lost else OK
-
-
-def _left_alone(by_hand: str) -> str:
-    return (
-        f"other than written down: {by_hand}. Nothing was touched. Undo what somebody changed by "
-        "hand, then resume; or let the step overwrite it: k3fleet rollout resume --overwrite"
-    )
 
 
 def _absent(part: Part) -> str:
@@ -272,19 +289,3 @@ def _absent(part: Part) -> str:
 def _hopeless(seen: Counts, gates: Gates) -> bool:
     """Tell whether the gates are broken however well all requests to come end."""
     return seen.errors > gates.max_error_rate * max(seen.requests, gates.min_requests)
-
-
-def _verdict(waited: Waiting, when: str) -> Result:
-    """Blame the release for what is missing at a deadline, and nobody for a wait that was ended."""
-    match waited.how:
-        case "held":
-            return OK
-        case "late":
-            return Result("failed", f"{waited.missing}, {when}")
-        case _:
-            return _unsure(waited)
-
-
-def _unsure(waited: Waiting) -> Result:
-    asked = "asked to turn back; " if waited.how == "stopped" else ""
-    return Result("inconclusive", f"{asked}{waited.missing}")

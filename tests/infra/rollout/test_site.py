@@ -2,61 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import pytest
-from rollout_site import FIRST, RACK, REGION, REPLICAS, FakeRegion, FakeStack, Rig, pods_of
+from rollout_site import DRAIN_S, FIRST, REGION, REPLICAS, Rig, change, roll
 
-from fleet.errors import BusyError
-from fleet.load import Fleet
-from fleet.release import release_id
-from fleet.rollout.record import PHASES, Phase, Place, RecordedStep, Started
-from fleet.rollout.strategy import Deadlines, Floor, Gates
+from fleet.rollout.record import Phase
 from infra.rollout.checks import Counts
 from infra.rollout.driver import Result
 from infra.stack_events import Touched
-
-DRAIN_S = 40.0
-
-
-@pytest.fixture
-def rig(make_fleet: Callable[..., Fleet]) -> Rig:
-    """Give a region of three replicas in which all is well, half way to a new release."""
-    fleet = make_fleet({RACK: 6})
-    old = fleet.release.model_copy(update={"drain_s": DRAIN_S, "name": "old"})
-    fleet = replace(fleet, release=old, release_id=release_id(old))
-    new = old.model_copy(update={"name": "new", "max_num_seqs": 9})
-    stack = FakeStack(fleet, (release_id(new), new))
-    pods = [pod for name in REPLICAS for pod in pods_of(name, fleet.release_id)]
-    place = Place(replica=FIRST, rack=RACK, region=REGION)
-    started = Started(
-        at_s=0.0,
-        by="t",
-        old=fleet.release_id,
-        new=release_id(new),
-        steps=(RecordedStep(wave="canary", places=(place,)),),
-        on_fail="hold",
-        reruns=0,
-        floor=Floor(rack=0.6, region=0.6),
-        deadlines=Deadlines(ready_s=100.0, registered_s=20.0, gates_s=60.0),
-        gates={"canary": Gates(min_requests=10, max_error_rate=0.1)},
-    )
-    return Rig(FakeRegion(stack, pods), started)
-
-
-def leader(rig: Rig, replica: str = FIRST) -> int:
-    return [pod.name for pod in rig.region.pods].index(f"{replica}-0")
-
-
-def change(rig: Rig, replica: str = FIRST, **changes: object) -> None:
-    index = leader(rig, replica)
-    rig.region.pods[index] = replace(rig.region.pods[index], **changes)  # type: ignore[arg-type]
-
-
-def roll(rig: Rig, release: str) -> None:
-    """Make the first replica's pods anew, as the cluster does after an update."""
-    rig.region.pods[0:2] = pods_of(FIRST, release)
 
 
 def test_a_region_that_is_well_lets_a_replica_go(rig: Rig) -> None:
@@ -268,70 +220,3 @@ def test_a_soak_is_as_long_as_it_says(rig: Rig) -> None:
     rig.at(35.0, lambda: change(rig, ready=False))
     result = rig.do("soak", soak_s=30.0)
     assert (result.outcome, rig.now_s) == ("failed", 35.0)
-
-
-def by_hand(rig: Rig, replica: str) -> None:
-    """Change a replica's object as `kubectl edit` does."""
-    template = rig.region.live[replica]["spec"]["leaderWorkerTemplate"]["leaderTemplate"]
-    template["spec"]["containers"][0]["args"] = ["--by-hand"]
-
-
-@pytest.mark.parametrize("replica", [FIRST, REPLICAS[1]])
-def test_what_somebody_changed_by_hand_is_named_and_left(rig: Rig, replica: str) -> None:
-    """In the step's own replica and in others: it may be why traffic is well."""
-    rig.region.live = rig.region.stack.rendered()
-    assert rig.do("preflight") == Result("ok")
-    by_hand(rig, replica)
-    result = rig.do("preflight")
-    assert result.outcome == "inconclusive"
-    assert f"{replica}: leaderTemplate: main: args is not the release's" in result.why
-    assert "resume --overwrite" in result.why
-
-
-def test_a_change_by_hand_just_before_the_update_is_seen(rig: Rig) -> None:
-    """The drain took a while, and somebody wanted to help."""
-    rig.region.live = rig.region.stack.rendered()
-    rig.do("assign")
-    by_hand(rig, FIRST)
-    assert "Nothing was touched" in rig.do("apply").why
-    assert rig.region.stack.done == []
-    rig.overwrite = True
-    result = rig.do("apply")
-    assert result.outcome == "ok"
-    assert f"put back: {REGION}" not in result.why
-    assert f"put back: {FIRST}" in result.why
-    assert rig.region.stack.done == ["preview False", "up False"]
-
-
-def test_half_of_an_update_is_nobodys_change(rig: Rig) -> None:
-    """A killed update leaves the old release live while the new one is written down."""
-    rig.region.live = rig.region.stack.rendered()
-    rig.do("assign")
-    assert rig.do("apply") == Result("ok")
-    rig.region.live = rig.region.stack.rendered()
-    assert rig.do("apply", back=True) == Result("ok")
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_who_lost_the_region_touches_nothing(rig: Rig, phase: Phase) -> None:
-    """Another operator drives now; two updates at once would fight."""
-    rig.lost = "us-east: taken over by somebody"
-    before = list(rig.region.pods)
-    with pytest.raises(BusyError, match="taken over"):
-        rig.do(phase)
-    assert (rig.region.pods, rig.region.stack.done, rig.region.stack.assigned) == (before, [], {})
-
-
-def test_who_loses_the_region_during_a_look_does_not_update(rig: Rig) -> None:
-    """The preview takes seconds; the update must not follow it."""
-    stack = rig.region.stack
-    look = stack.preview
-
-    def preview(*, refresh: bool) -> FakeStack:
-        rig.lost = "us-east: taken over by somebody"
-        return look(refresh=refresh)
-
-    stack.preview = preview  # type: ignore[method-assign]
-    with pytest.raises(BusyError, match="taken over"):
-        rig.do("apply")
-    assert stack.done == ["preview False"]
