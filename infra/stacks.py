@@ -72,6 +72,8 @@ class StackRunner:
     say: Callable[[str], None] = lambda _line: None
     # State and passphrase, where another working copy keeps them; None: in the work folder.
     backend: Path | None = None
+    # Take back what somebody else's client has set: the API server calls it a conflict.
+    force: bool = False
 
     @property
     def root(self) -> Path:
@@ -178,7 +180,12 @@ class StackRunner:
             argv=(pulumi, *words, "--non-interactive", "--color", "never"),
             folder=self.folder,
             # The event log is a debugging flag of the command line.
-            env={**base, **self.pulumi_env(), "PULUMI_DEBUG_COMMANDS": "true"},
+            env={
+                **base,
+                **self.pulumi_env(),
+                "PULUMI_DEBUG_COMMANDS": "true",
+                "PULUMI_K8S_ENABLE_PATCH_FORCE": str(self.force).lower(),
+            },
             log=self.log,
         )
 

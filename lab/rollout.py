@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from fleet.errors import ApplyError, ConfigError
+from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
 from fleet.release import Release, release_id
@@ -144,8 +144,11 @@ class LabRollouts:
             require_over(self.latest())
             journal = self.journal(max(self.records(), default=0) + 1)
             with journal.held(holder, take_over=take_over):
-                if journal.read():  # somebody else was faster
-                    require_over(journal)
+                if journal.read():
+                    raise BusyError(
+                        f"{journal.path}: somebody else has just started this rollout. "
+                        "See `k3fleet rollout status`, then start again."
+                    )
                 journal.append(started, self.state.regions)
             for ledger in self._ledgers.values():
                 ledger.forget_old()

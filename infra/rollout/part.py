@@ -44,7 +44,7 @@ class Part:
             self.region.cluster.owner()  # AwayError where it does not answer
             raise
 
-    def changed_by_hand(self, *either: str) -> str:
+    def changed_by_hand(self, *either: str) -> Mapping[str, str]:
         """Name the region's replicas that are not what is written down, nor one of `either`.
 
         What is written down may already be ahead of the cluster, or a killed update behind it:
@@ -52,12 +52,12 @@ class Part:
         """
         live = self.region.cluster.workloads()
         if not live:
-            return ""
+            return {}
         found = _differing(live, self.region.stack.rendered())
         for release in either if found else ():
             other = self.region.stack.rendered(dict.fromkeys(self.replicas, release))
             found = {n: why for n, why in found.items() if n in _differing(live, other)}
-        return listed(f"{name}: {why}" for name, why in found.items())
+        return found
 
     def locked(self) -> str:
         """Say who updates the stack at the moment."""
@@ -66,6 +66,11 @@ class Part:
         except ApplyError as error:
             return str(error)
         return ""
+
+
+def named(replicas: Mapping[str, str]) -> str:
+    """Name replicas with what is wrong with each."""
+    return listed(f"{name}: {why}" for name, why in replicas.items())
 
 
 def _differing(

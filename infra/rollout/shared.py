@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fleet.errors import ApplyError
 from fleet.rollout.record import Asked, Entry
 from infra.rollout.lease import Leases
-from infra.rollout.ledger import Ledger, Stored
+from infra.rollout.ledger import Ledger, Packed, Stored
 from infra.rollout.site import AWAY_S
 from infra.rollout.waiting import Waiter
 
@@ -59,14 +59,15 @@ class SharedRecord:
         Raises ApplyError when it does not for longer than one can wait, and BusyError when
         somebody else writes.
         """
-        missing = self._write(entries)
+        record = Packed.of(entries)
+        missing = self._write(record)
         if self._enough(missing, needed):
             return
         self.say(f"{'; '.join(missing.values())} The rollout waits for it.")
 
         def still() -> str:
             missing.clear()
-            missing.update(self._write(entries))
+            missing.update(self._write(record))
             return "" if self._enough(missing, needed) else "; ".join(missing.values())
 
         waited = self.waiter.until(still, AWAY_S)
@@ -74,14 +75,14 @@ class SharedRecord:
             raise ApplyError(waited.missing)
         self.say("the record is written again; the rollout goes on")
 
-    def _write(self, entries: Sequence[Entry]) -> dict[str, str]:
+    def _write(self, record: Packed) -> dict[str, str]:
         """Try it once; give the regions that it did not reach, with the reason."""
         missing = {}
         for name, ledger in self.ledgers.items():
             try:
                 self.leases.require(name)
                 before = self._known.get(name) or ledger.read(self.number)
-                self._known[name] = ledger.write(self.number, before, entries)
+                self._known[name] = ledger.write(self.number, before, record)
             except ApplyError as error:
                 missing[name] = str(error)
         return missing

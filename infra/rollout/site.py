@@ -30,7 +30,7 @@ from infra.rollout.checks import (
 )
 from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
-from infra.rollout.part import Part
+from infra.rollout.part import Part, named
 from infra.rollout.region import SiteRegion
 from infra.rollout.verdicts import OK, left_alone, unsure, verdict
 from infra.rollout.waiting import Waiter
@@ -129,12 +129,12 @@ class RegionsSite:
             return unsure(waited)
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
-            return Result("inconclusive", left_alone(by_hand))
+            return Result("inconclusive", left_alone(named(by_hand)))
         forwards = part.action.target == self.started.new
         waited = part.waiter.until(
             lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
         )
-        return Result("ok", by_hand) if waited.how == "held" else unsure(waited)
+        return Result("ok", named(by_hand)) if waited.how == "held" else unsure(waited)
 
     def _not_enough(self, part: Part, *, all_others: bool) -> str:
         serving = part.region.serving()
@@ -189,7 +189,7 @@ class RegionsSite:
             return unsure(waited)
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
-            return Result("inconclusive", left_alone(by_hand))
+            return Result("inconclusive", left_alone(named(by_hand)))
         stack, refresh = part.region.stack, part.action.refresh
         with part.away():
             preview = stack.preview(refresh=refresh)
@@ -201,8 +201,9 @@ class RegionsSite:
             )
         part.hold()
         with part.away():
-            stack.up(refresh=refresh)
-        return Result("ok", f"put back: {by_hand}" if by_hand else "")
+            stack.up(refresh=refresh, force=part.action.overwrite)
+        own = named({name: by_hand[name] for name in part.replicas if name in by_hand})
+        return Result("ok", f"put back: {own}" if own else "")
 
     def _verify(self, part: Part) -> Result:
         """Compare what the cluster has with what the release renders to."""

@@ -125,9 +125,9 @@ class Stack:
         """Say what an update would do."""
         return self._now().preview(refresh=refresh)
 
-    def up(self, *, refresh: bool) -> UpResult:
-        """Bring the region to what is assigned."""
-        return self._now().up(refresh=refresh)
+    def up(self, *, refresh: bool, force: bool) -> UpResult:
+        """Bring the region to what is assigned; `force`: over what others have set by hand."""
+        return replace(self._now(), force=force).up(refresh=refresh)
 
     def rendered(self, instead: Mapping[str, str] | None = None) -> Mapping[str, KubeObject]:
         """Give the objects of all replicas as their releases render to.

@@ -98,3 +98,14 @@ def test_there_is_nothing_to_take_back_yet(rollouts: LabRollouts) -> None:
     journal = rollouts.begin(started(), holder(), take_over=False)
     with pytest.raises(ConfigError, match="no replica has the new release"):
         ask(journal, "roll-back")
+
+
+def test_another_working_copy_keeps_its_files_apart(tmp_path: Path) -> None:
+    """By the lab: records of one that is gone must not look like those of the next."""
+    fleet = load_fleet(DEMO)
+    around = replace(surroundings(fleet, tmp_path / "mine"), environ={})
+    state = lab_state(tmp_path / "theirs", lab_id="abc /somewhere")
+    joined = LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path / "theirs")
+    own = replace(joined, lab_dir=tmp_path / "mine")
+    assert joined.folder == tmp_path / "mine/joined/abc/rollouts"
+    assert own.folder == tmp_path / "mine/lab/rollouts"

@@ -70,8 +70,8 @@ class FakeStack:
         self.done.append(f"preview {refresh}")
         return self
 
-    def up(self, *, refresh: bool) -> None:
-        self.done.append(f"up {refresh}")
+    def up(self, *, refresh: bool, force: bool) -> None:
+        self.done.append(f"up {refresh}{' force' if force else ''}")
         if self.fails:
             raise ApplyError(self.fails.pop())
 

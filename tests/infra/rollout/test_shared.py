@@ -15,7 +15,7 @@ from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Leases, RegionLease
-from infra.rollout.ledger import KEPT, Ledger, Stored
+from infra.rollout.ledger import KEPT, Ledger, Packed, Stored
 from infra.rollout.shared import SharedRecord
 from infra.rollout.waiting import Waiter
 
@@ -237,7 +237,7 @@ def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
 
 
 def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
-    """1,800 replicas, one at a time: 4 MB of JSON, and an object may have 1 MiB."""
+    """1,800 replicas, one at a time: 3 MB of JSON, and an object may have 1 MiB."""
     steps = tuple(
         RecordedStep(
             wave="rest",
@@ -254,7 +254,7 @@ def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
         ]
     objects = FakeObjects()
     ledger = Ledger(objects)
-    stored = ledger.write(1, Stored(entries=()), entries)
+    stored = ledger.write(1, Stored(entries=()), Packed.of(entries))
     assert stored.item is not None
     assert len(stored.item["binaryData"]["record.jsonl.gz"]) < 900_000
     assert ledger.read(1).entries == tuple(entries)
@@ -264,7 +264,7 @@ def test_old_records_leave_the_cluster() -> None:
     """The files of those who drove them stay."""
     ledger = Ledger(FakeObjects())
     for number in range(1, KEPT + 4):
-        ledger.write(number, Stored(entries=()), [started()])
+        ledger.write(number, Stored(entries=()), Packed.of([started()]))
     ledger.forget_old()
     assert ledger.numbers() == list(range(4, KEPT + 4))
 
@@ -272,7 +272,7 @@ def test_old_records_leave_the_cluster() -> None:
 def test_a_damaged_record_is_named() -> None:
     """Nothing may be guessed about what was done."""
     objects = FakeObjects()
-    stored = Ledger(objects).write(1, Stored(entries=()), [started()])
+    stored = Ledger(objects).write(1, Stored(entries=()), Packed.of([started()]))
     assert stored.item is not None
     objects.write("ConfigMap", {**stored.item, "binaryData": {"record.jsonl.gz": "AAAA"}})
     with pytest.raises(ApplyError, match="east: ConfigMap k3fleet-rollout-0001 is no record"):

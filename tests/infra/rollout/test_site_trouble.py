@@ -41,7 +41,7 @@ def test_a_change_by_hand_just_before_the_update_is_seen(rig: Rig) -> None:
     assert result.outcome == "ok"
     assert f"put back: {REGION}" not in result.why
     assert f"put back: {FIRST}" in result.why
-    assert rig.region.stack.done == ["preview False", "up False"]
+    assert rig.region.stack.done == ["preview False", "up False force"]
 
 
 def test_half_of_an_update_is_nobodys_change(rig: Rig) -> None:
@@ -103,10 +103,10 @@ def test_an_update_whose_api_server_went_away_is_done_again(rig: Rig) -> None:
     rig.region.live = stack.rendered()
     update = stack.up
 
-    def up(*, refresh: bool) -> None:
+    def up(*, refresh: bool, force: bool) -> None:
         rig.region.away = bool(stack.fails)
         rig.at(rig.now_s + 20.0, lambda: setattr(rig.region, "away", False))
-        update(refresh=refresh)
+        update(refresh=refresh, force=force)
 
     stack.up = up  # type: ignore[method-assign]
     assert rig.do("apply").outcome == "ok"
