@@ -14,17 +14,18 @@ import click
 from cli.output import FunctionT, output_option, print_json
 from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
 from cli.rollout_status import FLEET_FILE, lab_rollouts, where_options
-from cli.rollout_told import telling, told
+from cli.rollout_told import Notices, notices, telling, told
 from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
 from fleet.rollout.begin import plan_from, recorded, require_possible
 from fleet.rollout.plan import rollout_json
-from fleet.rollout.record import Command
-from fleet.rollout.state import OVER, Over, State, Wait, read_state
+from fleet.rollout.record import Began, Command, Ended
+from fleet.rollout.state import OVER, Do, Over, State, Wait, read_state
 from fleet.rollout.strategy import load_strategy
 from infra.rollout.journal import Journal
 from infra.rollout.stack import release_of
+from infra.rollout.webhook import require_address
 from lab.drive import (
     Driving,
     ask,
@@ -187,8 +188,10 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     what = f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas"
     click.echo(what, err=options["output"] == "json")
     _confirm(yes=options["yes"], what="Roll back?")
-    with _resumable(rollouts), _driving(options) as how:
-        came = turn_back(rollouts, journal, (options["scope"], options["keep"]), how)
+    part = (options["scope"], options["keep"])
+    with _driving(rollouts, journal, options) as (how, tell):
+        came = turn_back(rollouts, journal, part, how)
+        tell.came(came)
     if came is None:
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return EXIT_GO
@@ -223,6 +226,8 @@ def _begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, go
     fleet, running = rollouts.fleet, rollouts.running()
     new = load_release(source, beside=fleet.path)
     strategy = load_strategy(options["strategy_file"])
+    if strategy.webhook is not None:
+        require_address(strategy.webhook, f"{options['strategy_file']}: webhook")
     plan = plan_from(fleet, running, new, strategy, options["regions"])
     if options["output"] == "table":
         print_plan(plan)
@@ -250,18 +255,35 @@ def _confirm(*, yes: bool, what: str) -> None:
 def _driven(
     rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any], *, good: str
 ) -> int:
-    with _resumable(rollouts), _driving(options) as how:
+    with _driving(rollouts, journal, options) as (how, tell):
         came: Wait | Over = drive_on(rollouts, journal, how)
+        tell.came(came)
     return told(journal, came, good=good, output=options["output"])
 
 
 @contextmanager
-def _driving(options: Mapping[str, Any]) -> Iterator[Driving]:
-    with telling(options["events"]) as say:
-        yield Driving(
-            say=say,
-            take_over=options["take_over"],
-            overwrite=options.get("overwrite", False),
+def _driving(
+    rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any]
+) -> Iterator[tuple[Driving, Notices]]:
+    """Give how to drive and whom to tell, by the options of all commands that drive."""
+    note = rollouts.around.progress.note
+    with (
+        _resumable(rollouts),
+        telling(options["events"]) as say,
+        notices(rollouts.fleet.spec.name, journal, note) as tell,
+    ):
+
+        def both(entry: Began | Ended, action: Do) -> None:
+            say(entry, action)
+            tell.phase(entry, action)
+
+        yield (
+            Driving(
+                say=both,
+                take_over=options["take_over"],
+                overwrite=options.get("overwrite", False),
+            ),
+            tell,
         )
 
 

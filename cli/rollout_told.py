@@ -14,10 +14,12 @@ import click
 from cli.output import print_json, print_line
 from cli.progress import TerminalProgress
 from cli.rollout_status import TYPED, status_json
+from cli.wiring import WEBHOOK, secret_webhook
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
 from fleet.rollout.record import Began, Ended
 from fleet.rollout.state import Do, Over, Wait, read_state
 from infra.rollout.journal import Journal
+from infra.rollout.webhook import Send, require_address, webhook
 
 Say = Callable[[Began | Ended, Do], None]
 
@@ -42,6 +44,46 @@ def telling(events: Path | None) -> Iterator[Say]:
             say(entry, action)
 
         yield both
+
+
+class Notices:
+    """What a webhook is told: what people have to know or do."""
+
+    def __init__(self, fleet: str, journal: Journal, send: Send) -> None:
+        self._fleet, self._journal, self._send = fleet, journal, send
+
+    def phase(self, entry: Began | Ended, action: Do) -> None:
+        """Tell of a phase that did not go well."""
+        if isinstance(entry, Ended) and entry.outcome != "ok":
+            replicas = [place.replica for place in action.step.places]
+            self._tell(entry.outcome, entry.why, phase=entry.phase, replicas=replicas)
+
+    def came(self, came: Wait | Over | None) -> None:
+        """Tell how the driver ended."""
+        if isinstance(came, Wait):
+            self._tell(read_state(self._journal.read()).status, came.why)
+        elif came is not None:
+            self._tell(came.status, "")
+
+    def _tell(self, event: str, why: str, **more: object) -> None:
+        started = read_state(self._journal.read()).started
+        number = int(self._journal.path.stem)
+        text = f"{self._fleet}: rollout {number}, {started.old} -> {started.new}: {event}"
+        about = {"fleet": self._fleet, "rollout": number, "old": started.old, "new": started.new}
+        said = f"{text}: {why}" if why else text
+        self._send({**about, "event": event, "why": why, **more, "text": said})
+
+
+@contextmanager
+def notices(fleet: str, journal: Journal, say: Callable[[str], None]) -> Iterator[Notices]:
+    """Tell the webhook of the environment, or else of the strategy, while the block runs."""
+    url = secret_webhook()
+    if url is not None:
+        require_address(url, WEBHOOK)
+    elif url := read_state(journal.read()).started.webhook:
+        require_address(url, "strategy: webhook")
+    with webhook(url, say) as send:
+        yield Notices(fleet, journal, send)
 
 
 def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:

@@ -124,4 +124,5 @@ def recorded(
         gates={wave.scope: wave.gates for wave in strategy.waves if wave.scope in last},
         releases={id_: running.sources[id_] for id_ in (plan.old, plan.new)},
         serials=dict(running.serials),
+        webhook=strategy.webhook,
     )

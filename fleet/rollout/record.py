@@ -69,6 +69,7 @@ class Started(FileModel):
     # Region -> serial of its assignment before the first step; each writing of one adds one, so
     # that every reader of the record knows which serial belongs to which assignment.
     serials: dict[str, Count] = Field(default_factory=dict)
+    webhook: Text | None = None  # of the strategy; no secret
 
 
 class Began(FileModel):
