@@ -2,71 +2,35 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.output import FunctionT, output_option, print_json
-from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
+from cli.rollout_driving import YES, begin, confirm, driven, driving, driving_options
+from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release
 from cli.rollout_status import FLEET_FILE, lab_rollouts, where_options
-from cli.rollout_told import Notices, notices, telling, told
+from cli.rollout_told import told
 from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
-from fleet.rollout.begin import plan_from, recorded, require_possible
-from fleet.rollout.plan import rollout_json
-from fleet.rollout.record import Began, Command, Ended
-from fleet.rollout.state import OVER, Do, Over, State, Wait, read_state
-from fleet.rollout.strategy import load_strategy
-from infra.rollout.journal import Journal
+from fleet.rollout.record import Command
+from fleet.rollout.state import OVER, State, read_state
 from infra.rollout.stack import release_of
-from infra.rollout.webhook import require_address
 from lab.drive import (
-    Driving,
     ask,
-    drive_on,
-    holder,
-    now_s,
     require_latest,
     state_of,
     turn_back,
 )
-from lab.rollout import LabRollouts, require_over, who
-from lab.working_copy import up_to_date
+from lab.rollout import LabRollouts, require_over
 
-YES = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
 OVERWRITE = click.option(
     "--overwrite",
     is_flag=True,
     help="Let the current step overwrite what somebody changed by hand in its replicas.",
 )
-_DRIVING = (
-    click.option(
-        "--take-over",
-        is_flag=True,
-        help="Drive although somebody else seems to; he stops before his next touch.",
-    ),
-    click.option(
-        "--events",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Append every event to this file, one JSON object a line.",
-    ),
-    output_option,
-    where_options,
-)
-
-
-def driving_options(command: FunctionT) -> FunctionT:
-    """Add the options of all commands that drive."""
-    for option in reversed(_DRIVING):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -88,7 +52,7 @@ def start(fleet_file: Path, release: str, **options: Any) -> int:
     load_release(release, beside=HERE)  # its own faults first, as it was typed
     source = named_release(release, fleet_file)
     load_fleet(fleet_file, release=source)  # is the fleet fit for it?
-    return _begin(rollouts, source, options, good="done")
+    return begin(rollouts, source, options, good="done")
 
 
 @click.command()
@@ -110,7 +74,7 @@ def resume(fleet_file: Path, **options: Any) -> int:
     if state.status in OVER:
         raise ConfigError(f"{journal.path}: the rollout is {state.status}. Start another one.")
     good = "rolled-back" if state.back else "done"
-    return _driven(rollouts, journal, options, good=good)
+    return driven(rollouts, journal, options, good=good)
 
 
 @click.command()
@@ -181,15 +145,15 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
         identity = release_id(load_release(source, beside=fleet_file))
         if not _leads_back_to(state, identity):
             require_over(journal)
-            return _begin(rollouts, source, {**options, "regions": ()}, good="done")
+            return begin(rollouts, source, {**options, "regions": ()}, good="done")
     sources = {**rollouts.sources(), **state.started.releases}
     release_of(state.started.old, sources, fleet_file)  # unreadable: said before anything is done
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
     what = f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas"
     click.echo(what, err=options["output"] == "json")
-    _confirm(yes=options["yes"], what="Roll back?")
+    confirm(yes=options["yes"], what="Roll back?")
     part = (options["scope"], options["keep"])
-    with _driving(rollouts, journal, options) as (how, tell):
+    with driving(rollouts, journal, options) as (how, tell):
         came = turn_back(rollouts, journal, part, how)
         tell.came(came)
     if came is None:
@@ -218,85 +182,6 @@ def _leads_back_to(state: State, identity: str) -> bool:
     """Say whether turning the latest rollout back is the way to a release."""
     turned = state.started.new in state.assigned.values()
     return identity == state.started.old and (turned or state.status not in OVER)
-
-
-def _begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, good: str) -> int:
-    """Show the plan to a release, ask, write the rollout down, and drive it."""
-    rollouts = up_to_date(rollouts)
-    fleet, running = rollouts.fleet, rollouts.running()
-    new = load_release(source, beside=fleet.path)
-    strategy = load_strategy(options["strategy_file"])
-    if strategy.webhook is not None:
-        require_address(strategy.webhook, f"{options['strategy_file']}: webhook")
-    plan = plan_from(fleet, running, new, strategy, options["regions"])
-    if options["output"] == "table":
-        print_plan(plan)
-    elif not plan.steps:
-        print_json(rollout_json(plan))
-    if not plan.steps:
-        return EXIT_GO
-    require_possible(fleet, plan, running.releases[plan.old], new)
-    _confirm(yes=options["yes"], what="Start it?")
-    running = replace(running, sources={**running.sources, plan.new: source})
-    started = recorded(fleet, plan, strategy, running=running, by=who(), at_s=now_s())
-    journal = rollouts.begin(started, holder(), take_over=options["take_over"])
-    return _driven(rollouts, journal, options, good=good)
-
-
-def _confirm(*, yes: bool, what: str) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        command = click.get_current_context().command_path
-        raise ConfigError(f"{command}: nobody can be asked here. Give --yes.")
-    click.confirm(what, abort=True, err=True)
-
-
-def _driven(
-    rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any], *, good: str
-) -> int:
-    with _driving(rollouts, journal, options) as (how, tell):
-        came: Wait | Over = drive_on(rollouts, journal, how)
-        tell.came(came)
-    return told(journal, came, good=good, output=options["output"])
-
-
-@contextmanager
-def _driving(
-    rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any]
-) -> Iterator[tuple[Driving, Notices]]:
-    """Give how to drive and whom to tell, by the options of all commands that drive."""
-    note = rollouts.around.progress.note
-    with (
-        _resumable(rollouts),
-        telling(options["events"]) as say,
-        notices(rollouts.fleet.spec.name, journal, note) as tell,
-    ):
-
-        def both(entry: Began | Ended, action: Do) -> None:
-            say(entry, action)
-            tell.phase(entry, action)
-
-        yield (
-            Driving(
-                say=both,
-                take_over=options["take_over"],
-                overwrite=options.get("overwrite", False),
-            ),
-            tell,
-        )
-
-
-@contextmanager
-def _resumable(rollouts: LabRollouts) -> Iterator[None]:
-    """Say after a signal how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(
-            f"\nstopped; nothing is lost: k3fleet rollout resume {rollouts.fleet.path}", err=True
-        )
-        raise
 
 
 def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:

@@ -11,7 +11,9 @@ import click
 
 from cli.options import work_dir_option
 from cli.output import FunctionT, output_option, print_facts, print_json, print_table
+from cli.rollout_watch import watch
 from cli.wiring import surroundings
+from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.rollout.record import PHASES, Command
 from fleet.rollout.state import WAYS_ON, State
@@ -44,16 +46,23 @@ def where_options(command: FunctionT) -> FunctionT:
 
 @click.command()
 @FLEET_FILE
+@click.option("--watch", "watching", is_flag=True, help="Show it until the rollout is over.")
 @where_options
 @output_option
-def status(fleet_file: Path, output: str, **where: Any) -> None:
+def status(fleet_file: Path, watching: bool, output: str, **where: Any) -> None:
     """Show where the latest rollout is, and what each replica runs. Changes nothing.
 
     \b
     Example:
         k3fleet rollout status fleets/demo.yaml
+        k3fleet rollout status fleets/demo.yaml --watch
     """
     rollouts = lab_rollouts(fleet_file, where)
+    if watching:
+        if output == "json":
+            raise ConfigError("--watch: is for people. Give --events to the driver for JSON.")
+        watch(rollouts)
+        return
     journal = require_latest(rollouts)
     state = state_of(journal)
     live = replica_states(rollouts)
