@@ -118,8 +118,8 @@ class StackRunner:
         return run_together([self], "destroy")[0]
 
     def outputs(self) -> Mapping[str, Any]:
-        """Read what the stack's last update left; empty before the first one."""
-        self.prepare()
+        """Read what the stack's last update left, also while another one runs."""
+        self._write_files()
         self._run_one("stack", "output", "--json", "--stack", self.stack)
         text = self.log.read_text(encoding="utf-8", errors="replace")
         try:
@@ -143,10 +143,7 @@ class StackRunner:
 
     def prepare(self) -> None:
         """Write the stack's files, remove dead locks, and create the stack if it is new."""
-        for folder in (self.root / "state", self.folder / "home"):
-            folder.mkdir(parents=True, exist_ok=True)
-        _write_passphrase(self.root / "passphrase")
-        self._write_project()
+        self._write_files()
         self.write_config()
         self.unlock()
         if not self._state("stacks", f"{self.stack}.json").exists():
@@ -188,6 +185,13 @@ class StackRunner:
             },
             log=self.log,
         )
+
+    def _write_files(self) -> None:
+        """Write what Pulumi needs to find the stack, but not what the stack is told."""
+        for folder in (self.root / "state", self.folder / "home"):
+            folder.mkdir(parents=True, exist_ok=True)
+        _write_passphrase(self.root / "passphrase")
+        self._write_project()
 
     def _write_project(self) -> None:
         source = PROGRAMS / self.layer

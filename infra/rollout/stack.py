@@ -108,7 +108,7 @@ class Stack:
 
     def deployed(self) -> Deployed:
         """Read what the last update of the stack brought."""
-        outputs = self.runner.outputs()
+        outputs = self._now().outputs()
         return Deployed(
             serial=int(outputs.get("serial") or 0), releases=outputs.get("releases") or {}
         )
