@@ -141,9 +141,13 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     journal = require_latest(rollouts)
     state = state_of(journal)
     if target is not None:
-        source = _known(rollouts, target)
+        if options["keep"] or options["scope"] != "fleet":
+            raise ConfigError(
+                "--to: brings all replicas to a release. Leave out --scope and --step."
+            )
+        source = known_release(rollouts, target)
         identity = release_id(load_release(source, beside=fleet_file))
-        if not _leads_back_to(state, identity):
+        if not leads_back_to(state, identity):
             require_over(journal)
             return begin(rollouts, source, {**options, "regions": ()}, good="done")
     sources = {**rollouts.sources(), **state.started.releases}
@@ -162,7 +166,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     return told(journal, came, good="rolled-back", output=options["output"])
 
 
-def _known(rollouts: LabRollouts, target: str) -> str:
+def known_release(rollouts: LabRollouts, target: str) -> str:
     """Say where a release is read from that this fleet has had, by its id or as it is named."""
     sources = rollouts.sources()
     source = sources.get(target, target)
@@ -178,7 +182,7 @@ def _known(rollouts: LabRollouts, target: str) -> str:
     return source
 
 
-def _leads_back_to(state: State, identity: str) -> bool:
+def leads_back_to(state: State, identity: str) -> bool:
     """Say whether turning the latest rollout back is the way to a release."""
     turned = state.started.new in state.assigned.values()
     return identity == state.started.old and (turned or state.status not in OVER)

@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rollout_world import NEW, OLD, World, started
 
 from cli import rollout_watch
 from cli.rollout_watch import watch
-from cli.wiring import surroundings
 from fleet.errors import ApplyError
-from fleet.load import load_fleet
 from fleet.rollout.record import PHASES
 from infra.rollout.journal import Journal
 from lab.rollout import LabRollouts
-from lab.state import LabState
-
-DEMO = Path(__file__).parents[2] / "fleets/demo.yaml"
-
-
-@pytest.fixture
-def rollouts(tmp_path: Path) -> LabRollouts:
-    """Give a lab that only has a folder."""
-    fleet = load_fleet(DEMO)
-    state = LabState.model_validate(
-        {
-            "lab_id": "x",
-            "fleet_file": DEMO,
-            "started_at": "2026-01-01T00:00:00Z",
-            "kept": True,
-            "regions": {},
-            "namespace": "k3",
-            "log_dir": tmp_path,
-            "env_file": tmp_path,
-            "load_settings": tmp_path,
-        }
-    )
-    around = replace(surroundings(fleet, tmp_path), environ={})
-    return LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path)
 
 
 def test_a_log_gets_a_line_per_change_and_an_end(
