@@ -91,8 +91,9 @@ class LabRollouts:
     def pull(self) -> None:
         """Take over what other working copies have written into the clusters since."""
         for ledger in self._ledgers.values():
+            known = {number: journal.count() for number, journal in self.records().items()}
             try:
-                records = ledger.records()
+                records = ledger.newer(known)
             except ApplyError as error:
                 self.around.progress.note(str(error))
                 continue

@@ -24,6 +24,7 @@ from fleet.rollout.record import Asked, Entry
 from infra.rollout.objects import ChangedError, Object, Objects
 
 LABEL = "k3fleet.io/rollout"
+ENTRIES = "k3fleet.io/entries"  # annotation: how many a record has
 RECORD_KEY = "record.jsonl.gz"
 REQUESTS = "k3fleet-rollout-requests"
 KEPT = 20  # records in a cluster; older ones stay in the files of those who drove them
@@ -70,11 +71,15 @@ class Ledger:
         """Give the numbers of all rollouts that are known here."""
         return sorted(_number(item) for item in self.objects.list("ConfigMap", LABEL))
 
-    def records(self) -> Mapping[int, Stored]:
-        """Read all records."""
+    def newer(self, known: Mapping[int, int]) -> Mapping[int, Stored]:
+        """Read the records that do not have as many entries as is known by their number.
+
+        The others are not even unpacked: twenty of a large fleet take half a minute.
+        """
         return {
             _number(item): Stored(entries=_unpacked(self.region, item), item=item)
             for item in self.objects.list("ConfigMap", LABEL)
+            if known.get(_number(item)) != _entries(item)
         }
 
     def read(self, number: int) -> Stored:
@@ -84,7 +89,13 @@ class Ledger:
 
     def write(self, number: int, before: Stored, record: Packed) -> Stored:
         """Write a record over the one that was read; BusyError where that is another one by now."""
-        item = {**(before.item or _empty(number)), "binaryData": {RECORD_KEY: record.data}}
+        old = before.item or _empty(number)
+        count = {ENTRIES: str(len(record.entries))}
+        item = {
+            **old,
+            "metadata": {**old["metadata"], "annotations": count},
+            "binaryData": {RECORD_KEY: record.data},
+        }
         try:
             return Stored(entries=record.entries, item=self.objects.write("ConfigMap", item))
         except ChangedError as error:
@@ -133,6 +144,11 @@ def _name(number: int) -> str:
 
 def _number(item: Object) -> int:
     return int(item["metadata"]["labels"][LABEL])
+
+
+def _entries(item: Object) -> int | None:
+    text = (item["metadata"].get("annotations") or {}).get(ENTRIES)
+    return int(text) if text else None
 
 
 def _empty(number: int) -> dict[str, Any]:

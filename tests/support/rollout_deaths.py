@@ -39,7 +39,8 @@ def dies_and_leaves_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
 
 
 def dies_while_another_asks(here: Here, driver: subprocess.Popen[str]) -> None:
-    """The second one is told who drives."""
+    """The second one is told who drives; the driver does not move meanwhile."""
+    driver.send_signal(signal.SIGSTOP)
     busy = here.run("rollout", "resume", "fleet.yaml")
     assert (busy.code, f"driven by pid {driver.pid}" in busy.err) == (9, True), busy.err
     dies(here, driver)

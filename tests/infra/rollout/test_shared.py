@@ -269,6 +269,20 @@ def test_old_records_leave_the_cluster() -> None:
     assert ledger.numbers() == list(range(4, KEPT + 4))
 
 
+def test_what_a_working_copy_has_is_not_unpacked_again() -> None:
+    """`status` must not take half a minute because of what happened last month."""
+    objects = FakeObjects()
+    ledger = Ledger(objects)
+    longer = [started(), Began(at_s=1.0, phase="preflight")]
+    ledger.write(1, Stored(entries=()), Packed.of([started()]))
+    ledger.write(2, Stored(entries=()), Packed.of(longer))
+    assert set(ledger.newer({})) == {1, 2}
+    assert ledger.newer({1: 1, 2: 1})[2].entries == tuple(longer)
+    damaged = dict(objects.items[("ConfigMap", "k3fleet-rollout-0001")])
+    objects.write("ConfigMap", {**damaged, "binaryData": {"record.jsonl.gz": "AAAA"}})
+    assert ledger.newer({1: 1, 2: 2}) == {}
+
+
 def test_a_damaged_record_is_named() -> None:
     """Nothing may be guessed about what was done."""
     objects = FakeObjects()
