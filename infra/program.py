@@ -64,11 +64,16 @@ def run(layer: Layer) -> None:
     deployed = _deployed_serial() if layer == "serving" else pulumi.Output.from_input(None)
     checked = deployed.apply(lambda serial: _require_newest(serial, settings))
     declare(objects, _provider(fleet.spec.name, settings, checked))
-    pulumi.export("region", settings.region)
-    pulumi.export("namespace", settings.options.namespace or fleet.spec.namespace)
+    outputs: dict[str, Any] = {
+        "region": settings.region,
+        "namespace": settings.options.namespace or fleet.spec.namespace,
+    }
     if layer == "serving":
-        pulumi.export("serial", settings.options.serial)
-        pulumi.export("releases", assigned_releases(fleet, region, settings.options))
+        outputs["serial"] = settings.options.serial
+        outputs["releases"] = assigned_releases(fleet, region, settings.options)
+    for name, value in outputs.items():
+        # Outputs too wait for the check: a refused update must not say that it was deployed.
+        pulumi.export(name, pulumi.Output.all(checked, value).apply(lambda both: both[1]))
 
 
 def declare(

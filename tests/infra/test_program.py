@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes
 import pytest
-from pulumi.runtime import mocks
+from pulumi.runtime import get_root_resource, mocks
 
 from fleet.load import Fleet
 from infra.options import Layer, Options
@@ -54,10 +55,25 @@ def declared(
     `outputs`: what the stack's last update left.
     """
     monitor = Monitor(outputs)
-    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
-
-    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    run_in(monitor, program)
     return {item.name: item for item in monitor.requests if item.type.startswith("kubernetes:")}
+
+
+def run_in(monitor: Monitor, program: Callable[[], object]) -> None:
+    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
+    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+
+
+def exported() -> dict[str, object]:
+    """Give what the last program exports: values, or why there is none."""
+    root: Any = get_root_resource()
+
+    async def outputs() -> list[object]:
+        waiting = [output.future() for output in root.outputs.values()]
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    found = asyncio.get_event_loop().run_until_complete(outputs())
+    return dict(zip(root.outputs, found, strict=True))
 
 
 def declare_layer(fleet: Fleet, layer: Layer) -> dict[str, Request]:
@@ -154,11 +170,14 @@ def test_an_older_checkout_than_what_is_deployed_is_refused(demo: Fleet, tmp_pat
         {f"k3fleet-test:{key}": value for key, value in {**stack, "serial": "3"}.items()}
     )
     for deployed in ({}, {"serial": 2.0}, {"serial": 3.0}):
-        assert declared(lambda: run("serving"), deployed)
-    with pytest.raises(
-        pulumi.RunError, match=r"serial 3 is older than the deployed 4: .*rollout sync"
-    ):
-        declared(lambda: run("serving"), {"serial": 4.0})
+        run_in(Monitor(deployed), lambda: run("serving"))
+        assert exported()["serial"] == 3
+    newer = Monitor({"serial": 4.0})
+    with pytest.raises(pulumi.RunError, match=r"serial 3 is older than .* 4: .*rollout sync"):
+        run_in(newer, lambda: run("serving"))
+    # Neither an object is touched, nor is the old serial said to be the deployed one.
+    assert [item.name for item in newer.requests if item.custom] == []
+    assert {type(value) for value in exported().values()} == {pulumi.RunError}
 
 
 def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:

@@ -59,7 +59,8 @@ def is_terminated(here: Here, driver: subprocess.Popen[str]) -> None:
     driver.send_signal(signal.SIGTERM)
     ended = here.end(driver)
     assert (ended.code, "rollout resume" in ended.err) == (143, True), ended.err
-    assert not list(locks(here, "west"))
+    # Its update has ended too; interrupted at its very start, it leaves the lock behind.
+    assert [p for p in here.processes() if p.name().startswith("pulumi")] == []
 
 
 def locks(here: Here, region: str = "east") -> Iterator[Path]:
