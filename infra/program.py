@@ -9,6 +9,7 @@ to know about them.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ def _require_newest(deployed: object, settings: Settings) -> str:
     """
     serial = settings.options.serial
     if isinstance(deployed, int | float) and serial < deployed:
+        # Each object that waits for this fails with it; asyncio would print a traceback for each.
+        logging.getLogger("asyncio").disabled = True
         raise pulumi.RunError(
             f"stack configuration: serial {serial} is older than the deployed {deployed:.0f}: "
             "a rollout went on in another working copy. Bring this one up to date, then run "
