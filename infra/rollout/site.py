@@ -190,9 +190,9 @@ class RegionsSite:
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
             return Result("inconclusive", left_alone(named(by_hand)))
-        stack, refresh = part.region.stack, part.action.refresh
+        stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
         with part.away():
-            preview = stack.preview(refresh=refresh)
+            preview = stack.preview(refresh=refresh, force=force)
         if others := touches_others(preview.touched, part.replicas):
             return Result(
                 "inconclusive",
@@ -201,7 +201,7 @@ class RegionsSite:
             )
         part.hold()
         with part.away():
-            stack.up(refresh=refresh, force=part.action.overwrite)
+            stack.up(refresh=refresh, force=force)
         own = named({name: by_hand[name] for name in part.replicas if name in by_hand})
         return Result("ok", f"put back: {own}" if own else "")
 

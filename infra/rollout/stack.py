@@ -121,9 +121,9 @@ class Stack:
         """Raise ApplyError while an update of the stack runs."""
         self.runner.unlock()
 
-    def preview(self, *, refresh: bool) -> UpResult:
-        """Say what an update would do."""
-        return self._now().preview(refresh=refresh)
+    def preview(self, *, refresh: bool, force: bool) -> UpResult:
+        """Say what an update would do; the API server is asked, so conflicts show here first."""
+        return replace(self._now(), force=force).preview(refresh=refresh)
 
     def up(self, *, refresh: bool, force: bool) -> UpResult:
         """Bring the region to what is assigned; `force`: over what others have set by hand."""

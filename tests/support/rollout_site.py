@@ -66,8 +66,8 @@ class FakeStack:
         self.assigned.update(replicas)
         self.serial = serial
 
-    def preview(self, *, refresh: bool) -> FakeStack:
-        self.done.append(f"preview {refresh}")
+    def preview(self, *, refresh: bool, force: bool) -> FakeStack:
+        self.done.append(f"preview {refresh}{' force' if force else ''}")
         return self
 
     def up(self, *, refresh: bool, force: bool) -> None:

@@ -41,7 +41,7 @@ def test_a_change_by_hand_just_before_the_update_is_seen(rig: Rig) -> None:
     assert result.outcome == "ok"
     assert f"put back: {REGION}" not in result.why
     assert f"put back: {FIRST}" in result.why
-    assert rig.region.stack.done == ["preview False", "up False force"]
+    assert rig.region.stack.done == ["preview False force", "up False force"]
 
 
 def test_half_of_an_update_is_nobodys_change(rig: Rig) -> None:
@@ -68,9 +68,9 @@ def test_who_loses_the_region_during_a_look_does_not_update(rig: Rig) -> None:
     stack = rig.region.stack
     look = stack.preview
 
-    def preview(*, refresh: bool) -> FakeStack:
+    def preview(*, refresh: bool, force: bool) -> FakeStack:
         rig.lost = "us-east: taken over by somebody"
-        return look(refresh=refresh)
+        return look(refresh=refresh, force=force)
 
     stack.preview = preview  # type: ignore[method-assign]
     with pytest.raises(BusyError, match="taken over"):
