@@ -214,13 +214,14 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
     words = ("rollout", "resume", FILE, "--overwrite", "--events", str(events))
     with lab.watched() as seen:
         driver = second.start(*joined(shared, *words))
-        wait_for_event(events, "ready")
+        wait_for_event(events, "ready", "w01-0")
         busy = shared.run("rollout", "resume", FILE)
         assert (busy.code, f"/{driver.pid} rollout {latest(shared)}" in busy.err) == (9, True), (
             busy.err
         )
         start = shared.run(*start_words("batch"))
         assert (start.code, "Finish it first" in start.err) == (3, True), start.err
+        wait_for_event(events, "gates", "w01-1")
         with frozen(shared, "west"):
             time.sleep(AWAY_S)  # so long it is away; nothing is waited for
             assert driver.poll() is None

@@ -178,12 +178,13 @@ def wait_for_phase(record: Path, phase: str, after: int) -> int:
     raise AssertionError(f"{phase} has not begun")
 
 
-def wait_for_event(events: Path, phase: str) -> None:
-    """Wait until a file of events says that a phase has begun."""
+def wait_for_event(events: Path, phase: str, replica: str) -> None:
+    """Wait until a file of events says that a phase of a replica has begun."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         lines = events.read_text().splitlines() if events.exists() else []
-        if any(json.loads(line)["phase"] == phase for line in lines):
+        found = [json.loads(line) for line in lines]
+        if any(event["phase"] == phase and replica in event["replicas"] for event in found):
             return
         time.sleep(0.02)
     raise AssertionError(f"{phase} has not begun")
