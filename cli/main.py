@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
+    "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli import rollout_drive, rollout_status
+from cli import rollout_drive, rollout_history, rollout_status
 from cli.output import output_option, print_json
 from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
 from fleet.load import load_fleet, load_release
@@ -47,7 +47,7 @@ def plan(
     load_release(release, beside=HERE)  # its own faults first, as it was typed
     result = plan_rollout(
         load_fleet(fleet_file),
-        load_fleet(fleet_file, release=named_release(release)).release,
+        load_fleet(fleet_file, release=named_release(release, fleet_file)).release,
         load_strategy(strategy_file),
         regions=regions,
     )
@@ -63,5 +63,6 @@ for command in (
     rollout_drive.pause,
     rollout_drive.resume,
     rollout_drive.abort,
+    rollout_history.sync,
 ):
     rollout.add_command(command)

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cli.confirm import YES, confirm
-from cli.options import work_dir_option
-from cli.output import print_line
-from cli.progress import TerminalProgress
-from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release, print_plan
-from cli.rollout_status import FLEET_FILE, TYPED, lab_rollouts
-from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
+from cli.rollout_driving import begin, driven, driving, driving_options
+from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release
+from cli.rollout_status import FLEET_FILE, lab_rollouts, where_options
+from cli.rollout_told import told
+from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
-from fleet.rollout.begin import plan_from, recorded, require_possible
-from fleet.rollout.record import Began, Command, Ended, Scope
-from fleet.rollout.state import OVER, Do, Over, Wait, read_state
-from fleet.rollout.strategy import load_strategy
-from infra.rollout.journal import Journal
+from fleet.release import release_id
+from fleet.rollout.record import Command
+from fleet.rollout.state import OVER, State, read_state
+from infra.rollout.stack import release_of
 from lab.drive import (
     ask,
-    drive_on,
-    holder,
-    now_s,
     require_latest,
     state_of,
     turn_back,
-    who,
 )
 from lab.rollout import LabRollouts, require_over
+
+OVERWRITE = click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Let the current step overwrite what somebody changed by hand in its replicas.",
+)
 
 
 @click.command()
@@ -42,82 +40,68 @@ from lab.rollout import LabRollouts, require_over
 @REGIONS
 @STRATEGY
 @YES
-@work_dir_option
-def start(
-    fleet_file: Path,
-    release: str,
-    regions: tuple[str, ...],
-    strategy_file: Path | None,
-    **options: Any,
-) -> int:
+@driving_options
+def start(fleet_file: Path, release: str, **options: Any) -> int:
     """Bring RELEASE out in the running lab of FLEET_FILE: show the plan, ask, and drive it.
 
     \b
     Example:
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml
     """
-    rollouts = lab_rollouts(fleet_file, options["work_dir"])
+    rollouts = lab_rollouts(fleet_file, options)
     require_over(rollouts.latest())
     load_release(release, beside=HERE)  # its own faults first, as it was typed
-    source = named_release(release)
-    fleet, running = rollouts.fleet, rollouts.running()
-    new = load_fleet(fleet_file, release=source).release
-    strategy = load_strategy(strategy_file)
-    plan = plan_from(fleet, running, new, strategy, regions)
-    print_plan(plan)
-    if not plan.steps:
-        return EXIT_GO
-    require_possible(fleet, plan, running.releases[plan.old], new)
-    confirm(yes=options["yes"], what="Start it?")
-    sources = {**rollouts.sources(), plan.new: source}
-    started = recorded(fleet, plan, strategy, releases=sources, by=who(), at_s=now_s())
-    journal = rollouts.begin(started, holder())
-    return _told(journal, _drive(rollouts, journal), good="done")
+    source = named_release(release, fleet_file)
+    load_fleet(fleet_file, release=source)  # is the fleet fit for it?
+    return begin(rollouts, source, options, good="done")
 
 
 @click.command()
 @FLEET_FILE
-@work_dir_option
-def resume(fleet_file: Path, work_dir: Path | None) -> int:
+@OVERWRITE
+@driving_options
+def resume(fleet_file: Path, **options: Any) -> int:
     """Drive the latest rollout on: after a kill, a pause, or when it is held.
+
+    From any working copy: the record is in the clusters.
 
     \b
     Example:
         k3fleet rollout resume fleets/demo.yaml
     """
-    rollouts = lab_rollouts(fleet_file, work_dir)
+    rollouts = lab_rollouts(fleet_file, options)
     journal = require_latest(rollouts)
     state = state_of(journal)
     if state.status in OVER:
         raise ConfigError(f"{journal.path}: the rollout is {state.status}. Start another one.")
     good = "rolled-back" if state.back else "done"
-    return _told(journal, _drive(rollouts, journal), good=good)
+    return driven(rollouts, journal, options, good=good)
 
 
 @click.command()
 @FLEET_FILE
-@work_dir_option
-def pause(fleet_file: Path, work_dir: Path | None) -> None:
+@where_options
+def pause(fleet_file: Path, **where: Any) -> None:
     """Let the latest rollout stop once its step is over.
 
     \b
     Example:
         k3fleet rollout pause fleets/demo.yaml
     """
-    _ask(fleet_file, work_dir, "pause")
+    _ask(fleet_file, where, "pause")
 
 
 @click.command()
 @FLEET_FILE
-@work_dir_option
-def abort(fleet_file: Path, work_dir: Path | None) -> None:
+@where_options
+def abort(fleet_file: Path, **where: Any) -> None:
     """Give the latest rollout up: turn its step back, and leave all others as they are.
 
     \b
     Example:
         k3fleet rollout abort fleets/demo.yaml
     """
-    _ask(fleet_file, work_dir, "abort")
+    _ask(fleet_file, where, "abort")
 
 
 @click.command()
@@ -129,78 +113,84 @@ def abort(fleet_file: Path, work_dir: Path | None) -> None:
     show_default=True,
     help="How much goes back, seen from the step that runs or ran last.",
 )
+@click.option(
+    "--step",
+    "keep",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Go back to the end of step N of the latest rollout.",
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="RELEASE",
+    help="Go back to this release of `k3fleet history`, by its id or as it is named.",
+)
+@STRATEGY
 @YES
-@work_dir_option
-def rollback(fleet_file: Path, scope: Scope, yes: bool, work_dir: Path | None) -> int:
+@driving_options
+def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     """Bring replicas back to what they ran before the latest rollout, the last first.
 
     \b
     Example:
         k3fleet rollback fleets/demo.yaml --scope rack
+        k3fleet rollback fleets/demo.yaml --to mine-0a1b2c3d
     """
-    rollouts = lab_rollouts(fleet_file, work_dir)
+    rollouts = lab_rollouts(fleet_file, options)
     journal = require_latest(rollouts)
     state = state_of(journal)
+    if target is not None:
+        if options["keep"] or options["scope"] != "fleet":
+            raise ConfigError(
+                "--to: brings all replicas to a release. Leave out --scope and --step."
+            )
+        source = known_release(rollouts, target)
+        identity = release_id(load_release(source, beside=fleet_file))
+        if not leads_back_to(state, identity):
+            require_over(journal)
+            return begin(rollouts, source, {**options, "regions": ()}, good="done")
+    sources = {**rollouts.sources(), **state.started.releases}
+    release_of(state.started.old, sources, fleet_file)  # unreadable: said before anything is done
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
-    click.echo(f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas")
-    confirm(yes=yes, what="Roll back?")
-    with _resumable(rollouts):
-        came = turn_back(rollouts, journal, scope, _progress())
+    what = f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas"
+    click.echo(what, err=options["output"] == "json")
+    confirm(yes=options["yes"], what="Roll back?")
+    part = (options["scope"], options["keep"])
+    with driving(rollouts, journal, options) as (how, tell):
+        came = turn_back(rollouts, journal, part, how)
+        tell.came(came)
     if came is None:
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return EXIT_GO
-    return _told(journal, came, good="rolled-back")
+    return told(journal, came, good="rolled-back", output=options["output"])
 
 
-def _drive(rollouts: LabRollouts, journal: Journal) -> Wait | Over:
-    with _resumable(rollouts):
-        return drive_on(rollouts, journal, _progress())
+def known_release(rollouts: LabRollouts, target: str) -> str:
+    """Say where a release is read from that this fleet has had, by its id or as it is named."""
+    sources = rollouts.sources()
+    source = sources.get(target, target)
+    if target not in sources and target not in sources.values():
+        source = named_release(target, rollouts.fleet.path)
+        if source not in sources.values():
+            raise ConfigError(
+                f"--to {target}: this fleet has not had it. Choose one of: "
+                f"{', '.join(sorted(sources))}; or bring it out with `k3fleet rollout start`."
+            )
+    if target in sources:
+        release_of(target, sources, rollouts.fleet.path)  # its file may be gone, or another one
+    return source
 
 
-@contextmanager
-def _resumable(rollouts: LabRollouts) -> Iterator[None]:
-    """Say after a signal how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(
-            f"\nstopped; nothing is lost: k3fleet rollout resume {rollouts.fleet.path}", err=True
-        )
-        raise
+def leads_back_to(state: State, identity: str) -> bool:
+    """Say whether turning the latest rollout back is the way to a release."""
+    turned = state.started.new in state.assigned.values()
+    return identity == state.started.old and (turned or state.status not in OVER)
 
 
-def _progress() -> Callable[[Began | Ended, Do], None]:
-    """Make one line per phase on stderr."""
-    progress = TerminalProgress(sys.stderr)
-    began_s = 0.0
-
-    def say(entry: Began | Ended, action: Do) -> None:
-        nonlocal began_s
-        replicas = ", ".join(place.replica for place in action.step.places)
-        if isinstance(entry, Began):
-            began_s = entry.at_s
-            progress.step(f"{entry.phase} {replicas}")
-            return
-        mark = {"ok": "ok", "failed": "failed", "inconclusive": "skipped"}[entry.outcome]
-        detail = f"{replicas} {entry.why}".strip()
-        progress.done(entry.phase, entry.at_s - began_s, mark, detail)  # type: ignore[arg-type]
-
-    return say
-
-
-def _told(journal: Journal, came: Wait | Over, *, good: str) -> int:
-    """Say how it came out; the exit code says whether as wanted."""
-    state = read_state(journal.read())
-    if isinstance(came, Wait):
-        print_line(f"{state.status}: {came.why}")
-        click.echo("ways on: " + "; ".join(TYPED[way] for way in came.ways))
-        return EXIT_NO_GO
-    click.echo(f"{came.status}: {state.started.old} -> {state.started.new}")
-    return EXIT_GO if came.status == good else EXIT_NO_GO
-
-
-def _ask(fleet_file: Path, work_dir: Path | None, command: Command) -> None:
-    journal = require_latest(lab_rollouts(fleet_file, work_dir))
+def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:
+    journal = require_latest(lab_rollouts(fleet_file, where))
     if ask(journal, command):
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -23,10 +24,15 @@ STRATEGY = click.option(
 )
 
 
-def named_release(release: str) -> str:
-    """Give a release as any fleet file may name it: a preset, or where its file is."""
-    beside = Path(release)
-    return str(beside.absolute()) if beside.suffix in FILE_ENDINGS else release
+def named_release(release: str, fleet_file: Path) -> str:
+    """Give a release as the fleet file would name it: a preset, or where its file is from there.
+
+    So another working copy, where the two lie in the same way, finds the same file.
+    """
+    typed = Path(release)
+    if typed.suffix not in FILE_ENDINGS:
+        return release
+    return f"./{os.path.relpath(typed.absolute(), fleet_file.absolute().parent)}"
 
 
 def print_plan(result: RolloutPlan) -> None:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cli.options import work_dir_option
-from cli.output import output_option, print_facts, print_json, print_table
+from cli.output import FunctionT, output_option, print_facts, print_json, print_table
+from cli.rollout_watch import watch
 from cli.wiring import surroundings
+from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.rollout.record import PHASES, Command
 from fleet.rollout.state import WAYS_ON, State
 from infra.rollout.journal import Journal
+from infra.rollout.lease import described
 from lab.drive import now_s, replica_states, require_latest, state_of
 from lab.rollout import LabRollouts
 
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
+LAB = click.option(
+    "--lab",
+    "lab_dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Work folder that started the lab, when it is not this one's --work-dir.",
+)
 # What a person types for what the record says.
 TYPED: dict[Command, str] = {
     "resume": "k3fleet rollout resume",
@@ -26,18 +39,30 @@ TYPED: dict[Command, str] = {
 }
 
 
+def where_options(command: FunctionT) -> FunctionT:
+    """Add the options that say which lab, and which working copy."""
+    return work_dir_option(LAB(command))
+
+
 @click.command()
 @FLEET_FILE
-@work_dir_option
+@click.option("--watch", "watching", is_flag=True, help="Show it until the rollout is over.")
+@where_options
 @output_option
-def status(fleet_file: Path, work_dir: Path | None, output: str) -> None:
+def status(fleet_file: Path, watching: bool, output: str, **where: Any) -> None:
     """Show where the latest rollout is, and what each replica runs. Changes nothing.
 
     \b
     Example:
         k3fleet rollout status fleets/demo.yaml
+        k3fleet rollout status fleets/demo.yaml --watch
     """
-    rollouts = lab_rollouts(fleet_file, work_dir)
+    rollouts = lab_rollouts(fleet_file, where)
+    if watching:
+        if output == "json":
+            raise ConfigError("--watch: is for people. Give --events to the driver for JSON.")
+        watch(rollouts)
+        return
     journal = require_latest(rollouts)
     state = state_of(journal)
     live = replica_states(rollouts)
@@ -46,15 +71,18 @@ def status(fleet_file: Path, work_dir: Path | None, output: str) -> None:
     if output == "json":
         keys = ("replica", "assigned", "live", "state")
         found = [dict(zip(keys, row, strict=True)) for row in rows]
-        print_json({**_status_json(journal, state), "replicas": found})
+        drivers = [asdict(seen) for seen in rollouts.drivers()]
+        print_json({**status_json(journal, state), "drivers": drivers, "replicas": found})
         return
     print_table(("replica", "assigned", "live", "state"), rows)
-    print_facts(_status_facts(journal, state))
+    print_facts([*_status_facts(journal, state), *_drivers(rollouts, state)])
 
 
-def _status_json(journal: Journal, state: State) -> dict[str, object]:
+def status_json(journal: Journal, state: State) -> dict[str, object]:
+    """Say where a rollout is, as plain data."""
     step = state.queue[0] if state.queue else None
     return {
+        "rollout": int(journal.path.stem),
         "record": str(journal.path),
         "old": state.started.old,
         "new": state.started.new,
@@ -71,7 +99,7 @@ def _status_json(journal: Journal, state: State) -> dict[str, object]:
 
 
 def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
-    told = _status_json(journal, state)
+    told = status_json(journal, state)
     since_s = now_s() - journal.read()[-1].at_s
     facts = [
         ("rollout", f"{told['old']} -> {told['new']}, {told['way']}: {told['status']}"),
@@ -90,11 +118,22 @@ def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
     return facts
 
 
+def _drivers(rollouts: LabRollouts, state: State) -> list[tuple[str, str]]:
+    """Say who holds which region, and what to do when he is gone."""
+    seen = rollouts.drivers()
+    facts = [("driver", f"{lease.region}: {described(lease)}") for lease in seen]
+    if any(lease.expired for lease in seen):
+        facts.append(("take over", "k3fleet rollout resume --take-over"))
+    if not seen and state.status == "running":
+        facts.append(("driver", "nobody: go on with k3fleet rollout resume"))
+    return facts
+
+
 def _ways(state: State) -> tuple[Command, ...]:
     return WAYS_ON if state.status in ("held", "paused") else ()
 
 
-def lab_rollouts(fleet_file: Path, work_dir: Path | None) -> LabRollouts:
-    """Find the rollouts of a fleet's lab."""
+def lab_rollouts(fleet_file: Path, where: Mapping[str, Any]) -> LabRollouts:
+    """Find the rollouts of a fleet's lab, by the options of `where_options`."""
     fleet = load_fleet(fleet_file)
-    return LabRollouts.of(fleet, surroundings(fleet, work_dir))
+    return LabRollouts.of(fleet, surroundings(fleet, where["work_dir"]), where["lab_dir"])

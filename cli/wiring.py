@@ -13,6 +13,7 @@ from fleet.load import Fleet
 from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
+WEBHOOK = "K3FLEET_WEBHOOK"  # an address that is a secret must not be in a file
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -24,6 +25,11 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
 def tool_surroundings() -> tuple[Path, dict[str, str]]:
     """Return where tools are kept, and the environment they are looked for and built in."""
     return cache_dir(os.environ), dict(os.environ)
+
+
+def secret_webhook() -> str | None:
+    """Return the address of a webhook that is a secret, if there is one."""
+    return os.environ.get(WEBHOOK) or None
 
 
 def work_folder(fleet: Fleet, given: Path | None) -> Path:

@@ -9,8 +9,10 @@ to know about them.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes import KubeClientSettingsArgs, Provider
@@ -60,12 +62,19 @@ def run(layer: Layer) -> None:
         _check_kubeconfig(settings.kubeconfig)
     except FleetError as error:
         raise pulumi.RunError(str(error)) from error
-    declare(objects, _provider(fleet.spec.name, settings))
-    pulumi.export("region", settings.region)
-    pulumi.export("namespace", settings.options.namespace or fleet.spec.namespace)
+    deployed = _deployed_serial() if layer == "serving" else pulumi.Output.from_input(None)
+    checked = deployed.apply(lambda serial: _require_newest(serial, settings))
+    declare(objects, _provider(fleet.spec.name, settings, checked))
+    outputs: dict[str, Any] = {
+        "region": settings.region,
+        "namespace": settings.options.namespace or fleet.spec.namespace,
+    }
     if layer == "serving":
-        pulumi.export("serial", settings.options.serial)
-        pulumi.export("releases", assigned_releases(fleet, region, settings.options))
+        outputs["serial"] = settings.options.serial
+        outputs["releases"] = assigned_releases(fleet, region, settings.options)
+    for name, value in outputs.items():
+        # Outputs too wait for the check: a refused update must not say that it was deployed.
+        pulumi.export(name, pulumi.Output.all(checked, value).apply(lambda both: both[1]))
 
 
 def declare(
@@ -120,6 +129,30 @@ def _check_kubeconfig(file: Path) -> None:
         )
 
 
+def _deployed_serial() -> pulumi.Output[Any]:
+    """Read the serial that the last update of this stack left; None before the first one."""
+    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    serial: pulumi.Output[Any] = pulumi.StackReference(stack).get_output("serial")
+    return serial
+
+
+def _require_newest(deployed: object, settings: Settings) -> str:
+    """Give the kubeconfig's path, unless another working copy has gone on since this one.
+
+    Every object waits for it, because the provider does: nothing of an old assignment is applied.
+    """
+    serial = settings.options.serial
+    if isinstance(deployed, int | float) and serial < deployed:
+        # Each object that waits for this fails with it; asyncio would print a traceback for each.
+        logging.getLogger("asyncio").disabled = True
+        raise pulumi.RunError(
+            f"stack configuration: serial {serial} is older than the deployed {deployed:.0f}: "
+            "a rollout went on in another working copy. Bring this one up to date, then run "
+            f"again: k3fleet rollout sync {settings.fleet}"
+        )
+    return str(settings.kubeconfig)
+
+
 def _inputs(item: KubeObject) -> KubeObject:
     if item["kind"] not in NOT_AWAITED:
         return item
@@ -129,10 +162,10 @@ def _inputs(item: KubeObject) -> KubeObject:
     return inputs
 
 
-def _provider(fleet: str, settings: Settings) -> Provider:
+def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) -> Provider:
     return Provider(
         "kubernetes",
-        kubeconfig=str(settings.kubeconfig),
+        kubeconfig=kubeconfig,
         # Without it, a kubeconfig at another path would count as another cluster.
         cluster_identifier=f"{fleet}-{settings.region}",
         enable_server_side_apply=True,

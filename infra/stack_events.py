@@ -17,7 +17,7 @@ from typing import Any
 SHOWN_CHARACTERS = 400
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
-_CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
+CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
 _API_SERVER = re.compile(
     r'^(Preview failed: )?resource "[^"]*" was not successfully \w+ by the Kubernetes API server: '
 )
@@ -116,7 +116,7 @@ def _touched(step: Mapping[str, Any]) -> Touched | None:
     metadata = step.get("metadata") or {}
     operation = str(metadata.get("op", ""))
     kind = str(metadata.get("type", ""))
-    if operation in _CHANGES_NOTHING or not kind.startswith("kubernetes:"):
+    if operation in CHANGES_NOTHING or not kind.startswith("kubernetes:"):
         return None
     name = str(metadata.get("urn", "")).rpartition("::")[2]
     return Touched(operation=operation, kind=kind.rpartition(":")[2], name=name)

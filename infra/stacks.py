@@ -11,6 +11,7 @@ logs. The source tree is only read.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -26,7 +27,7 @@ import yaml
 from fleet.errors import ApplyError, ToolError
 from infra.options import Layer
 from infra.settings import Settings, to_config
-from infra.stack_events import Outcome, Touched, log_errors, read_outcome
+from infra.stack_events import CHANGES_NOTHING, Outcome, Touched, log_errors, read_outcome
 from infra.stack_locks import release_stale_locks
 from infra.stack_process import Command, run_all
 
@@ -57,7 +58,7 @@ class UpResult:
     @property
     def changed(self) -> int:
         """Count the resources that did not stay the same."""
-        return sum(count for operation, count in self.changes.items() if operation != "same")
+        return sum(n for operation, n in self.changes.items() if operation not in CHANGES_NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,15 @@ class StackRunner:
     work_dir: Path
     env: Mapping[str, str]  # the caller's environment, with the tools on its PATH
     say: Callable[[str], None] = lambda _line: None
+    # State and passphrase, where another working copy keeps them; None: in the work folder.
+    backend: Path | None = None
+    # Take back what somebody else's client has set: the API server calls it a conflict.
+    force: bool = False
+
+    @property
+    def root(self) -> Path:
+        """Where Pulumi's state and its passphrase are."""
+        return (self.backend or self.work_dir).resolve()
 
     @property
     def project(self) -> str:
@@ -107,13 +117,25 @@ class StackRunner:
         """Remove everything that is not protected."""
         return run_together([self], "destroy")[0]
 
+    def outputs(self) -> Mapping[str, Any]:
+        """Read what the stack's last update left, also while another one runs."""
+        self._write_files()
+        self._run_one("stack", "output", "--json", "--stack", self.stack)
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        try:
+            found: Mapping[str, Any] = json.loads(text[text.index("{") :])
+        except ValueError as error:
+            raise ApplyError(
+                f"{self.stack}: its outputs cannot be read. See {self.log}, then run again."
+            ) from error
+        return found
+
     def pulumi_env(self) -> dict[str, str]:
         """Give the variables with which `pulumi` by hand finds this stack."""
-        root = self.work_dir.resolve()
         return {
-            "PULUMI_BACKEND_URL": (root / "state").as_uri(),
+            "PULUMI_BACKEND_URL": (self.root / "state").as_uri(),
             "PULUMI_HOME": str(self.folder / "home"),
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(root / "passphrase"),
+            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.root / "passphrase"),
             "PULUMI_PYTHON_CMD": sys.executable,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -121,11 +143,7 @@ class StackRunner:
 
     def prepare(self) -> None:
         """Write the stack's files, remove dead locks, and create the stack if it is new."""
-        root = self.work_dir.resolve()
-        for folder in (root / "state", self.folder / "home"):
-            folder.mkdir(parents=True, exist_ok=True)
-        _write_passphrase(root / "passphrase")
-        self._write_project()
+        self._write_files()
         self.write_config()
         self.unlock()
         if not self._state("stacks", f"{self.stack}.json").exists():
@@ -159,9 +177,21 @@ class StackRunner:
             argv=(pulumi, *words, "--non-interactive", "--color", "never"),
             folder=self.folder,
             # The event log is a debugging flag of the command line.
-            env={**base, **self.pulumi_env(), "PULUMI_DEBUG_COMMANDS": "true"},
+            env={
+                **base,
+                **self.pulumi_env(),
+                "PULUMI_DEBUG_COMMANDS": "true",
+                "PULUMI_K8S_ENABLE_PATCH_FORCE": str(self.force).lower(),
+            },
             log=self.log,
         )
+
+    def _write_files(self) -> None:
+        """Write what Pulumi needs to find the stack, but not what the stack is told."""
+        for folder in (self.root / "state", self.folder / "home"):
+            folder.mkdir(parents=True, exist_ok=True)
+        _write_passphrase(self.root / "passphrase")
+        self._write_project()
 
     def _write_project(self) -> None:
         source = PROGRAMS / self.layer
@@ -182,7 +212,7 @@ class StackRunner:
         draft.replace(self.config_file)
 
     def _state(self, kind: str, name: str) -> Path:
-        folder = self.work_dir.resolve() / "state" / ".pulumi" / kind
+        folder = self.root / "state" / ".pulumi" / kind
         return (folder / "organization" if kind == "locks" else folder) / self.project / name
 
     def _run_one(self, *words: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fleet.errors import ConfigError
@@ -14,7 +14,8 @@ from fleet.rollout.state import OVER, Do, Over, State, Wait, after, read_state, 
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
 from lab.interrupts import interruptible
-from lab.rollout import LabRollouts
+from lab.rollout import LabRollouts, who
+from lab.working_copy import up_to_date
 
 Say = Callable[[Began | Ended, Do], None]
 
@@ -27,11 +28,6 @@ def holder() -> dict[str, str]:
         "user": who(),
         "since": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-
-
-def who() -> str:
-    """Name the user for the record."""
-    return getpass.getuser()
 
 
 def now_s() -> float:
@@ -58,42 +54,54 @@ def state_of(journal: Journal) -> State:
     return state
 
 
-def ask(journal: Journal, command: Command, scope: Scope = "fleet") -> bool:
+def ask(journal: Journal, command: Command, scope: Scope = "fleet", keep: int = 0) -> bool:
     """Ask for something; say whether a driver was there to hear it.
 
-    Raises ConfigError where it makes no sense now.
+    `keep`: the steps that a roll-back leaves as they are. Raises ConfigError where it makes no
+    sense now.
     """
-    if why := refusal(state_of(journal), command):
+    if why := refusal(state_of(journal), command, keep):
         raise ConfigError(
             f"{journal.path}: {command} changes nothing: {why}. See `k3fleet rollout status`."
         )
-    asked = Asked(at_s=now_s(), by=who(), command=command, scope=scope)
+    asked = Asked(at_s=now_s(), by=who(), command=command, scope=scope, step=keep)
     return journal.ask(asked, holder())
 
 
-def drive_on(rollouts: LabRollouts, journal: Journal, say: Say) -> Wait | Over:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driving:
+    """How somebody wants to drive."""
+
+    say: Say
+    take_over: bool = False  # from a holder that seems to live
+    overwrite: bool = False  # what was changed by hand in the current step
+
+
+def drive_on(rollouts: LabRollouts, journal: Journal, how: Driving) -> Wait | Over:
     """Be the driver until the rollout is over or somebody has to decide.
 
     A rollout that waits for a decision is told to go on. Raises BusyError while another drives;
     a signal ends it, and leaves a record from which anybody can go on.
     """
-    with journal.held(holder()), interruptible():
+    with journal.held(holder(), take_over=how.take_over), interruptible():
         journal.take_requests()
         state = read_state(journal.read())
         if state.status in OVER:
             return Over(status=state.status)
-        if state.status != "running":
-            journal.append(Asked(at_s=now_s(), by=who(), command="resume"))
-        return drive(journal, rollouts.site(state.started), clock=now_s, say=say)
+        if state.status != "running" or how.overwrite:
+            asked = Asked(at_s=now_s(), by=who(), command="resume", overwrite=how.overwrite)
+            journal.append(asked)
+        site = up_to_date(rollouts).site(state.started, journal.require_held)
+        return drive(journal, site, clock=now_s, say=how.say)
 
 
 def turn_back(
-    rollouts: LabRollouts, journal: Journal, scope: Scope, say: Say
+    rollouts: LabRollouts, journal: Journal, part: tuple[Scope, int], how: Driving
 ) -> Wait | Over | None:
-    """Roll back; None when a driver runs that was asked to."""
-    if ask(journal, "roll-back", scope):
+    """Roll a part back: a scope, and the steps that stay; None when a driver was asked to."""
+    if ask(journal, "roll-back", *part):
         return None
-    return drive_on(rollouts, journal, say)
+    return drive_on(rollouts, journal, how)
 
 
 def replica_states(rollouts: LabRollouts) -> Mapping[str, tuple[str, str]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from fleet.errors import ConfigError
+from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
 from fleet.release import Release, release_id
@@ -17,7 +22,12 @@ from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
 from infra.rollout.cluster import Cluster
 from infra.rollout.journal import Journal
+from infra.rollout.lease import Holder, Leases, RegionLease, Seen, Time, read_lease
+from infra.rollout.ledger import Ledger
+from infra.rollout.objects import ClusterObjects
+from infra.rollout.process import is_gone, own_process
 from infra.rollout.region import SiteRegion
+from infra.rollout.shared import SharedRecord
 from infra.rollout.site import RegionsSite
 from infra.rollout.stack import FileConfig, Stack
 from infra.rollout.waiting import Waiter
@@ -37,52 +47,120 @@ from verify.smoke import worker_answers
 
 # Inside the lab's folder, and not beside the fleet file: a record describes the stacks and pods of
 # this lab, and is worth nothing once the next one has taken its place.
-FOLDER = Path("lab") / "rollouts"
+FOLDER = "rollouts"
 RECORD = "*.jsonl"
+TIME = Time(clock=time.monotonic, now=lambda: datetime.now(UTC), pause=time.sleep)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabRollouts:
-    """The rollouts of a lab that is up."""
+    """The rollouts of a lab that is up, seen from one working copy of its fleet."""
 
     fleet: Fleet
     state: LabState
     around: Surroundings
+    lab_dir: Path  # work folder of whoever started the lab
 
     @classmethod
-    def of(cls, fleet: Fleet, around: Surroundings) -> LabRollouts:
-        """Find the lab of a fleet; raise LabError when none is up."""
-        state = running_state(around.work_dir, fleet.path)
+    def of(cls, fleet: Fleet, around: Surroundings, lab_dir: Path | None = None) -> LabRollouts:
+        """Find the lab of a fleet; raise LabError when none is up.
+
+        `lab_dir`: the work folder that started it, when it is another one than ours.
+        """
+        where = lab_dir or around.work_dir
+        state = running_state(where, fleet.path)
         if not state.kept:
             raise ConfigError(
-                f"{around.work_dir}: its lab is a rehearsal, which ends by itself. "
+                f"{where}: its lab is a rehearsal, which ends by itself. "
                 "Wait for it, then start a lab that stays: k3fleet lab up."
             )
-        return cls(fleet=fleet, state=state, around=around)
+        return cls(fleet=fleet, state=state, around=around, lab_dir=where)
+
+    @property
+    def home(self) -> Path:
+        """Where this working copy keeps what belongs to the lab."""
+        if self.lab_dir.resolve() == self.around.work_dir.resolve():
+            return self.around.work_dir / "lab"
+        return self.around.work_dir / "joined" / self.state.lab_id.partition(" ")[0]
 
     @property
     def folder(self) -> Path:
         """Where the records are, one file per rollout."""
-        return self.around.work_dir / FOLDER
+        return self.home / FOLDER
+
+    def pull(self) -> None:
+        """Take over what other working copies have written into the clusters since."""
+        for ledger in self._ledgers.values():
+            known = {number: journal.count() for number, journal in self.records().items()}
+            try:
+                records = ledger.newer(known)
+            except ApplyError as error:
+                self.around.progress.note(str(error))
+                continue
+            for number, stored in records.items():
+                self.journal(number).take(stored.entries, {"pid": str(os.getpid())})
+
+    def drivers(self) -> tuple[Seen, ...]:
+        """Say who drives in which region now; one that is out of reach is left out."""
+        found = []
+        for ledger in self._ledgers.values():
+            with suppress(ApplyError):
+                found.append(read_lease(ledger.objects, TIME.now()))
+        return tuple(seen for seen in found if seen)
+
+    def records(self) -> Mapping[int, Journal]:
+        """Give the records of all rollouts by number, as this working copy has them."""
+        numbers = sorted(int(path.stem) for path in self.folder.glob(RECORD))
+        return {number: self.journal(number) for number in numbers}
 
     def latest(self) -> Journal | None:
-        """Give the record of the latest rollout."""
-        found = sorted(self.folder.glob(RECORD))
-        return Journal(found[-1]) if found else None
+        """Give the record of the latest rollout, wherever it was driven."""
+        self.pull()
+        found = self.records()
+        return found[max(found)] if found else None
 
-    def begin(self, started: Started, holder: Mapping[str, str]) -> Journal:
+    def journal(self, number: int) -> Journal:
+        """Give the record of one rollout."""
+        me = Holder(
+            name=f"{who()}@{socket.gethostname()}/{os.getpid()} rollout {number}",
+            process=own_process(),
+            is_gone=is_gone,
+        )
+        leases = {
+            name: RegionLease(ledger.objects, me, TIME) for name, ledger in self._ledgers.items()
+        }
+        say = self.around.progress.note
+        shared = SharedRecord(
+            number=number,
+            ledgers=self._ledgers,
+            leases=Leases(leases, say),
+            waiter=waiter(lambda: False),
+            say=say,
+        )
+        return Journal(self.folder / f"{number:04}.jsonl", shared if self._ledgers else None)
+
+    def begin(self, started: Started, holder: Mapping[str, str], *, take_over: bool) -> Journal:
         """Write the start of a rollout; refuse while another one is not over."""
         with Journal(self.folder / "start").held(holder):
             require_over(self.latest())
-            number = len(list(self.folder.glob(RECORD))) + 1
-            journal = Journal(self.folder / f"{number:04}.jsonl")
-            with journal.held(holder):
-                journal.append(started)
+            journal = self.journal(max(self.records(), default=0) + 1)
+            with journal.held(holder, take_over=take_over):
+                if journal.read():
+                    raise BusyError(
+                        f"{journal.path}: somebody else has just started this rollout. "
+                        "See `k3fleet rollout status`, then start again."
+                    )
+                journal.append(started, self.state.regions)
+            for ledger in self._ledgers.values():
+                ledger.forget_old()
         return journal
 
     def sources(self) -> dict[str, str]:
         """Say where the releases that replicas may run are read from, by id."""
-        known = {
+        known: dict[str, str] = {}
+        for journal in self.records().values():
+            known |= read_state(journal.read()).started.releases
+        known |= {
             release_id(load_release(name, beside=self.fleet.path)): name
             for settings in self._settings.values()
             for name in settings.releases
@@ -106,32 +184,47 @@ class LabRollouts:
                 ).items()
             },
             releases={**releases, self.fleet.release_id: self.fleet.release},
+            sources=self.sources(),
+            serials={name: found.options.serial for name, found in self._settings.items()},
         )
 
-    def site(self, started: Started) -> RegionsSite:
+    def site(self, started: Started, require_held: Callable[[str], None]) -> RegionsSite:
         """Give the regions of a rollout, ready to be driven."""
+        names = {place.region for step in started.steps for place in step.places}
+        return RegionsSite(
+            started=started,
+            regions={name: self._region(name, started.releases) for name in sorted(names)},
+            waiter=waiter,
+            announce=self.announce,
+            say=self.around.progress.note,
+            require_held=require_held,
+        )
+
+    def stack(self, name: str, sources: Mapping[str, str]) -> Stack:
+        """Give the stack of a region, as this working copy has it configured."""
+        runner = StackRunner(
+            layer="serving",
+            settings=replace(self._settings[name], fleet=self.fleet.path),
+            work_dir=self.home / "pulumi",
+            backend=self.lab_dir / "lab" / "pulumi",
+            env=self._env,
+            say=self.around.progress.note,
+        )
+        return Stack(runner=runner, fleet=self.fleet, sources=sources)
+
+    @cached_property
+    def _env(self) -> Mapping[str, str]:
         tools = ensure_tools(
             cache_dir=self.around.cache_dir,
             environ=self.around.environ,
             progress=self.around.progress,
         )
         path = f"{tools.bin_dir}:{self.around.environ.get('PATH', '')}"
-        env = {
+        return {
             **process_environ(self.around.environ),
             "PATH": path,
             MARK: self.state.lab_id,
         }
-        names = {place.region for step in started.steps for place in step.places}
-        return RegionsSite(
-            started=started,
-            regions={
-                name: self._region(name, region, started, env)
-                for name, region in self.state.regions.items()
-                if name in names
-            },
-            waiter=_waiter,
-            announce=self.announce,
-        )
 
     def regions(self) -> Mapping[str, Cluster]:
         """Give the API servers, to look only."""
@@ -154,20 +247,20 @@ class LabRollouts:
     @cached_property
     def _settings(self) -> Mapping[str, Settings]:
         return {
-            name: from_config(FileConfig.read(region.stack_config))
+            name: from_config(FileConfig.read(self._config_file(region)))
             for name, region in self.state.regions.items()
         }
 
-    def _region(
-        self, name: str, region: RegionState, started: Started, env: Mapping[str, str]
-    ) -> SiteRegion:
-        runner = StackRunner(
-            layer="serving",
-            settings=self._settings[name],
-            work_dir=region.stack_config.parent.parent,
-            env=env,
-            say=self.around.progress.note,
-        )
+    @cached_property
+    def _ledgers(self) -> Mapping[str, Ledger]:
+        return {name: Ledger(ClusterObjects(region)) for name, region in self.regions().items()}
+
+    def _config_file(self, region: RegionState) -> Path:
+        """Find a stack's configuration here; before the first sync only the lab's own is there."""
+        own = self.home / "pulumi" / region.stack_config.parent.name / region.stack_config.name
+        return own if own.exists() else region.stack_config
+
+    def _region(self, name: str, sources: Mapping[str, str]) -> SiteRegion:
         plan = region_plan(make_plan(self.fleet), name)
         model = self.fleet.model.repo
 
@@ -175,8 +268,8 @@ class LabRollouts:
             return worker_answers(url, model, worker)
 
         return SiteRegion(
-            cluster=self._cluster(name, region),
-            stack=Stack(runner=runner, fleet=self.fleet, sources=started.releases),
+            cluster=self.regions()[name],
+            stack=self.stack(name, sources),
             racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
             ask=ask,
         )
@@ -200,5 +293,11 @@ def require_over(journal: Journal | None) -> None:
     )
 
 
-def _waiter(stop: Callable[[], bool]) -> Waiter:
+def who() -> str:
+    """Name the user for the record."""
+    return getpass.getuser()
+
+
+def waiter(stop: Callable[[], bool]) -> Waiter:
+    """Wait by this machine's clocks."""
     return Waiter(clock=time.monotonic, pause=time.sleep, stop=stop)

@@ -7,7 +7,7 @@ replica out of routing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -25,6 +25,8 @@ class Running:
 
     assigned: Mapping[str, str]  # replica -> release id
     releases: Mapping[str, Release]  # by id
+    sources: Mapping[str, str] = field(default_factory=dict)  # id -> preset or file
+    serials: Mapping[str, int] = field(default_factory=dict)  # of the assignments, by region
 
 
 def plan_from(
@@ -90,7 +92,7 @@ def recorded(
     plan: RolloutPlan,
     strategy: Strategy,
     *,
-    releases: Mapping[str, str],
+    running: Running,
     by: str,
     at_s: float,
 ) -> Started:
@@ -120,5 +122,7 @@ def recorded(
         floor=strategy.floor,
         deadlines=strategy.deadlines,
         gates={wave.scope: wave.gates for wave in strategy.waves if wave.scope in last},
-        releases={id_: releases[id_] for id_ in (plan.old, plan.new)},
+        releases={id_: running.sources[id_] for id_ in (plan.old, plan.new)},
+        serials=dict(running.serials),
+        webhook=strategy.webhook,
     )

@@ -66,6 +66,10 @@ class Started(FileModel):
     gates: dict[str, Gates] = Field(default_factory=dict)  # by wave
     # Release id -> preset, or file as seen from the fleet file: any process can render them.
     releases: dict[str, str] = Field(default_factory=dict)
+    # Region -> serial of its assignment before the first step; each writing of one adds one, so
+    # that every reader of the record knows which serial belongs to which assignment.
+    serials: dict[str, Count] = Field(default_factory=dict)
+    webhook: Text | None = None  # of the strategy; no secret
 
 
 class Began(FileModel):
@@ -94,6 +98,8 @@ class Asked(FileModel):
     by: Text
     command: Command
     scope: Scope = "fleet"  # of a roll-back, seen from the step that runs
+    step: Count = 0  # of a roll-back: the last one that stays
+    overwrite: bool = False  # of a resume: what somebody changed by hand in the step may go
     why: str = ""
 
 

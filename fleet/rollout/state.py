@@ -9,7 +9,7 @@ with those that have the new release, the latest first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fleet.errors import ConfigError
@@ -55,6 +55,16 @@ class State:
     pausing: bool = False  # once the current step is over
     then: Status = "done"  # what it will be when the queue is empty
     why: str = ""
+    writes: Mapping[str, int] = field(default_factory=dict)  # of assignments, by region
+    overwrite: bool = False  # what was changed by hand in the current step may go
+
+    @property
+    def serials(self) -> Mapping[str, int]:
+        """Say which serial the assignment of each region of the rollout has by now."""
+        return {
+            name: self.started.serials.get(name, 0) + self.writes.get(name, 0)
+            for name in dict.fromkeys(p.region for step in self.started.steps for p in step.places)
+        }
 
     @property
     def target(self) -> str:
@@ -70,6 +80,8 @@ class Do:
     phase: Phase
     target: str
     refresh: bool
+    serials: Mapping[str, int] = field(default_factory=dict)  # of the assignments, by region
+    overwrite: bool = False  # what somebody changed by hand in the step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +106,14 @@ def next_action(state: State) -> Do | Wait | Over:
     if state.status != "running":
         return Wait(why=state.why)
     refresh = not state.clean or (state.phase == "apply" and state.began)
-    return Do(step=state.queue[0], phase=state.phase, target=state.target, refresh=refresh)
+    return Do(
+        step=state.queue[0],
+        phase=state.phase,
+        target=state.target,
+        refresh=refresh,
+        serials=_began(state).serials,
+        overwrite=state.overwrite or state.back,
+    )
 
 
 def read_state(entries: Iterable[Entry]) -> State:
@@ -123,11 +142,15 @@ def after(state: State, entry: Began | Ended | Asked, number: int = 0) -> State:
     return _began(state) if isinstance(entry, Began) else _ended(state, entry)
 
 
-def refusal(state: State, command: Command) -> str | None:
-    """Say why a command makes no sense now, or None where it does."""
+def refusal(state: State, command: Command, keep: int = 0) -> str | None:
+    """Say why a command makes no sense now, or None where it does.
+
+    `keep`: the steps that a roll-back leaves as they are.
+    """
     if command == "roll-back":
-        nothing = not any(_turned(state, "fleet"))
-        return "no replica has the new release" if nothing else None
+        nothing = not any(_turned(state, "fleet", keep))
+        after = f" after step {keep}" if keep else ""
+        return f"no replica has the new release{after}" if nothing else None
     if state.status in OVER:
         return f"the rollout is {state.status}"
     if command == "resume" and state.status == "running" and not state.pausing:
@@ -154,8 +177,11 @@ def _began(state: State) -> State:
     began = replace(state, began=True, touched=state.touched or state.phase != PHASES[0])
     if state.phase != "assign":
         return began
-    written = {place.replica: state.target for place in state.queue[0].places}
-    return replace(began, assigned={**state.assigned, **written})
+    places = state.queue[0].places
+    written = {place.replica: state.target for place in places}
+    regions = {place.region for place in places}
+    writes = {**state.writes, **{name: state.writes.get(name, 0) + 1 for name in regions}}
+    return replace(began, assigned={**state.assigned, **written}, writes=writes)
 
 
 def _ended(state: State, entry: Ended) -> State:
@@ -176,24 +202,24 @@ def _next(state: State) -> State:
     index = PHASES.index(state.phase) + 1
     if index < len(PHASES):
         return replace(state, phase=PHASES[index])
-    state = replace(state, queue=state.queue[1:], phase=PHASES[0], touched=False)
+    state = replace(state, queue=state.queue[1:], phase=PHASES[0], touched=False, overwrite=False)
     if not state.queue:
         return replace(state, status=state.then, pausing=False)
     return _paused(state) if state.pausing else state
 
 
 def _asked(state: State, entry: Asked) -> State:
-    if refusal(state, entry.command) is not None:
+    if refusal(state, entry.command, entry.step) is not None:
         return state  # two operators may have asked at once; the second finds it done
     match entry.command:
         case "pause":
             return replace(state, pausing=True) if state.touched else _paused(state)
         case "resume":
-            return _resumed(state)
+            return replace(_resumed(state), overwrite=state.overwrite or entry.overwrite)
         case "abort":
             return _aborted(state)
         case "roll-back":
-            return _turn(replace(state, why=entry.why), entry.scope)
+            return _turn(replace(state, why=entry.why), entry.scope, entry.step)
 
 
 def _paused(state: State) -> State:
@@ -218,10 +244,10 @@ def _aborted(state: State) -> State:
     return _back(state, state.queue[:1], "aborted")
 
 
-def _turn(state: State, scope: Scope) -> State:
+def _turn(state: State, scope: Scope, keep: int = 0) -> State:
     if state.back and state.status not in OVER:
         return _resumed(state)
-    queue = tuple(_turned(state, scope))
+    queue = tuple(_turned(state, scope, keep))
     return _back(state, queue, "rolled-back")
 
 
@@ -240,13 +266,16 @@ def _back(state: State, queue: tuple[RecordedStep, ...], then: Status) -> State:
     )
 
 
-def _turned(state: State, scope: Scope) -> Iterator[RecordedStep]:
-    """Give the steps of the way back, the one under way first, then the latest."""
+def _turned(state: State, scope: Scope, keep: int = 0) -> Iterator[RecordedStep]:
+    """Give the steps of the way back, the one under way first, then the latest.
+
+    The first `keep` steps stay as they are.
+    """
     under_way = state.queue[:1] if state.touched else ()
     new = state.started.new
     updated = [
         left
-        for step in reversed(state.started.steps)
+        for step in reversed(state.started.steps[keep:])
         if step not in under_way
         and (left := _only(step, {name for name, has in state.assigned.items() if has == new}))
     ]

@@ -29,6 +29,7 @@ FLEET_LABEL = "k3fleet.io/fleet"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
+REQUEST_S = 10.0  # an API server that takes longer is not well
 
 LeaderWorkerSet = create_namespaced_resource(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
@@ -48,38 +49,44 @@ class Cluster:
     reach: Callable[[str], str] = lambda address: address  # how this machine gets to a pod
 
     @cached_property
-    def _client(self) -> Client:
+    def client(self) -> Client:
+        """Client of the API server; no request of it waits for ever."""
         config = KubeConfig.from_file(self.kubeconfig)
-        return Client(config=config, namespace=self.namespace, trust_env=False)
+        return Client(
+            config=config,
+            namespace=self.namespace,
+            timeout=httpx2.Timeout(REQUEST_S),
+            trust_env=False,
+        )
 
     def owner(self) -> tuple[str, str]:
         """Give fleet and region to which the namespace says it belongs."""
-        with self._api():
-            found = self._client.get(Namespace, self.namespace)
+        with self.api():
+            found = self.client.get(Namespace, self.namespace)
         labels = (found.metadata.labels if found.metadata else None) or {}
         return labels.get(FLEET_LABEL, ""), labels.get(REGION_LABEL, "")
 
     def engines(self) -> tuple[EnginePod, ...]:
         """List the pods of all replicas."""
-        with self._api():
-            pods = list(self._client.list(Pod, labels={REPLICA_LABEL: None}))
+        with self.api():
+            pods = list(self.client.list(Pod, labels={REPLICA_LABEL: None}))
         return tuple(engine_pod(_plain(pod)) for pod in pods)
 
     def frontends(self) -> tuple[str, ...]:
         """Give the addresses of the frontends that are Ready."""
-        with self._api():
+        with self.api():
             pods = [
                 _plain(pod)
-                for pod in self._client.list(Pod, labels={"app.kubernetes.io/name": "frontend"})
+                for pod in self.client.list(Pod, labels={"app.kubernetes.io/name": "frontend"})
             ]
         return tuple(sorted(self.reach(p["status"]["podIP"]) for p in pods if _ready(p)))
 
     def in_routing(self) -> frozenset[str]:
         """Give the pods that the engines' Service leads to."""
-        with self._api():
+        with self.api():
             slices = [
                 _plain(item)
-                for item in self._client.list(
+                for item in self.client.list(
                     EndpointSlice, labels={"kubernetes.io/service-name": SERVICE}
                 )
             ]
@@ -92,8 +99,8 @@ class Cluster:
 
     def workers(self) -> Mapping[str, str]:
         """Map pods to the id under which their worker serves the model."""
-        with self._api():
-            items = [_plain(item) for item in self._client.list(WorkerMetadata)]
+        with self.api():
+            items = [_plain(item) for item in self.client.list(WorkerMetadata)]
         found = {}
         for item in items:
             data = item["spec"]["data"]
@@ -101,35 +108,38 @@ class Cluster:
                 found[str(item["metadata"]["name"])] = worker
         return found
 
-    def workload(self, replica: str) -> dict[str, Any]:
-        """Read the object of a replica; empty when there is none."""
-        with self._api():
-            try:
-                return _plain(self._client.get(LeaderWorkerSet, replica))
-            except ApiError as error:
-                if error.status.code == HTTPStatus.NOT_FOUND:
-                    return {}
-                raise
+    def workloads(self) -> Mapping[str, dict[str, Any]]:
+        """Read the objects of all replicas, by name."""
+        with self.api():
+            items = [_plain(item) for item in self.client.list(LeaderWorkerSet)]
+        return {str(item["metadata"]["name"]): item for item in items}
 
     def route(self, pod: EnginePod, *, on: bool) -> None:
         """Put a leader into routing or take it out; a pod that is gone needs neither."""
         patch = {"metadata": {"labels": {ROUTED_LABEL: "true" if on else None}}}
-        with self._api():
+        with self.api():
             try:
-                self._client.patch(Pod, pod.name, patch)
+                self.client.patch(Pod, pod.name, patch)
             except ApiError as error:
                 if error.status.code != HTTPStatus.NOT_FOUND:
                     raise
 
     @contextmanager
-    def _api(self) -> Iterator[None]:
+    def api(self) -> Iterator[None]:
+        """Turn what an API server or the way to it did into an ApplyError."""
         try:
             yield
         except (httpx2.HTTPError, OSError) as error:
-            raise ApplyError(
+            refused = isinstance(error, ApiError) and error.response.is_client_error
+            kind = ApplyError if refused else AwayError
+            raise kind(
                 f"{self.region}: its API server did not do what was asked: {error}. "
                 "See that it answers, then `k3fleet rollout resume`."
             ) from error
+
+
+class AwayError(ApplyError):
+    """An API server does not answer at the moment; what was asked may be asked again."""
 
 
 def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:

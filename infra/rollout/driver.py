@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from fleet.errors import FleetError
+from fleet.errors import BusyError, FleetError
 from fleet.rollout.record import Began, Ended, Outcome
 from fleet.rollout.state import Do, Over, Wait, next_action, read_state
 from infra.rollout.journal import Journal
@@ -46,18 +46,21 @@ def drive(
         action = next_action(read_state(journal.read()))
         if not isinstance(action, Do):
             return action
+        regions = {place.region for place in action.step.places}
         began = Began(at_s=clock(), phase=action.phase)
-        journal.append(began)
+        journal.append(began, regions)
         say(began, action)
         result = _result(site, action, lambda: _urgent(journal))
         ended = Ended(at_s=clock(), phase=action.phase, outcome=result.outcome, why=result.why)
-        journal.append(ended)
+        journal.append(ended, regions)
         say(ended, action)
 
 
 def _result(site: Site, action: Do, stop: Callable[[], bool]) -> Result:
     try:
         return site.do(action, stop)
+    except BusyError:  # somebody else drives now, and writes the record
+        raise
     except FleetError as error:
         return Result("inconclusive", str(error))
 

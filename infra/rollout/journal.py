@@ -3,6 +3,9 @@
 One JSON object per line, written and synced before the next thing is touched. A last line
 without its end was being written when the process died: it never happened. One process at a
 time writes the record; what others ask for waits in an inbox beside it.
+
+The same record may be shared by several working copies. Then it is written there first, and what
+is there counts where the two differ: somebody else went on meanwhile.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,11 +26,44 @@ from fleet.rollout.record import Asked, Entry
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
+class Shared(Protocol):
+    """The same record, where every working copy finds it."""
+
+    def held(self, *, take_over: bool = False) -> AbstractContextManager[None]:
+        """Be the only one who drives; raise BusyError with who does."""
+        ...
+
+    def require(self, region: str) -> None:
+        """Raise BusyError where a region is no longer ours, ApplyError where nobody can tell."""
+        ...
+
+    def longest(self) -> Sequence[Entry]:
+        """Read it; empty when it is not there, or out of reach."""
+        ...
+
+    def write(self, entries: Sequence[Entry], needed: Collection[str]) -> None:
+        """Write it whole; it has to arrive in some regions."""
+        ...
+
+    def ask(self, asked: Asked) -> None:
+        """Leave a request for the driver."""
+        ...
+
+    def requests(self) -> list[Asked]:
+        """Read the requests that wait."""
+        ...
+
+    def forget_requests(self) -> None:
+        """Remove those that were read last."""
+        ...
+
+
 class Journal:
     """The record of one rollout and its inbox."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shared: Shared | None = None) -> None:
         self.path = path
+        self._shared = shared
         self._inbox = path.with_suffix(".asked")
         self._lock = path.with_suffix(".lock")
 
@@ -34,8 +71,17 @@ class Journal:
         """Read the record; empty when there is none."""
         return _read(self.path)
 
-    def append(self, entry: Entry) -> None:
-        """Write one entry so that it is there after a power cut; only while `held`."""
+    def count(self) -> int:
+        """Count the entries without reading them."""
+        return self.path.read_bytes().count(b"\n") if self.path.exists() else 0
+
+    def append(self, entry: Entry, needed: Collection[str] = ()) -> None:
+        """Write one entry so that it is there after a power cut; only while `held`.
+
+        A shared record has to have it in the `needed` regions, or in any.
+        """
+        if self._shared is not None:
+            self._shared.write([*self.read(), entry], needed)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
             _cut_torn_line(file.fileno())
@@ -44,8 +90,19 @@ class Journal:
             os.fsync(file.fileno())
 
     @contextmanager
-    def held(self, holder: Mapping[str, str]) -> Iterator[None]:
+    def held(self, holder: Mapping[str, str], *, take_over: bool = False) -> Iterator[None]:
         """Be the only writer; raise BusyError with who is. A killed holder lets go at once."""
+        with self.held_here(holder):
+            if self._shared is None:
+                yield
+                return
+            with self._shared.held(take_over=take_over):
+                self._settle(self._shared)
+                yield
+
+    @contextmanager
+    def held_here(self, holder: Mapping[str, str]) -> Iterator[None]:
+        """Be the only writer of this working copy, whatever others do in theirs."""
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as file:
             try:
@@ -61,6 +118,19 @@ class Journal:
             file.flush()
             yield
 
+    def require_held(self, region: str) -> None:
+        """Make sure, before a touch, that a region is still ours; only while `held`."""
+        if self._shared is not None:
+            self._shared.require(region)
+
+    def take(self, entries: Sequence[Entry], holder: Mapping[str, str]) -> None:
+        """Take over what a shared record has, unless a process writes ours at the moment."""
+        try:
+            with self.held_here(holder):
+                self._put(entries)
+        except BusyError:
+            return
+
     def ask(self, asked: Asked, holder: Mapping[str, str]) -> bool:
         """Write a request into the record, or where a driver finds it; say whether one runs."""
         try:
@@ -68,6 +138,9 @@ class Journal:
                 self.take_requests()
                 self.append(asked)
         except BusyError:
+            if self._shared is not None and self._is_free_here(holder):
+                self._shared.ask(asked)
+                return True
             with self._inbox.open("ab") as file:
                 file.write(asked.model_dump_json().encode() + b"\n")
                 file.flush()
@@ -77,14 +150,20 @@ class Journal:
 
     def requests(self) -> list[Asked]:
         """Read what waits in the inbox."""
-        return [entry for entry in _read(self._inbox) if isinstance(entry, Asked)]
+        own = [entry for entry in _read(self._inbox) if isinstance(entry, Asked)]
+        return own if self._shared is None else [*own, *self._shared.requests()]
 
     def take_requests(self) -> None:
         """Move the inbox into the record; only while `held`.
 
-        Renamed first, so that a request that comes meanwhile stays; killed between the two,
-        the next driver finds the renamed file, and a request twice is the same as once.
+        Of a shared record, requests are removed once they are written down. Those of the file are
+        renamed first, so that a request that comes meanwhile stays; killed between the two, the
+        next driver finds the renamed file, and a request twice is the same as once.
         """
+        if self._shared is not None and (waiting := self._shared.requests()):
+            for asked in waiting:
+                self.append(asked)
+            self._shared.forget_requests()
         taken = self._inbox.with_suffix(".taken")
         if not taken.exists():
             try:
@@ -94,6 +173,33 @@ class Journal:
         for entry in _read(taken):
             self.append(entry)
         taken.unlink()
+
+    def _is_free_here(self, holder: Mapping[str, str]) -> bool:
+        try:
+            with self.held_here(holder):
+                return True
+        except BusyError:
+            return False
+
+    def _settle(self, shared: Shared) -> None:
+        """Make one of the two records, before anything is added."""
+        self._put(shared.longest())
+        if entries := self.read():
+            shared.write(entries, ())
+
+    def _put(self, entries: Sequence[Entry]) -> None:
+        """Take a shared record where it is ahead, or where ours went another way."""
+        own = self.read()
+        if own[: len(entries)] == list(entries):
+            return
+        if own != list(entries[: len(own)]):  # kept, for who wants to know
+            self.path.replace(self.path.with_suffix(".left"))
+        draft = self.path.with_suffix(".draft")
+        with draft.open("wb") as file:
+            file.writelines(entry.model_dump_json().encode() + b"\n" for entry in entries)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
 
 
 def _read(path: Path) -> list[Entry]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fleet.errors import ApplyError
 from fleet.release import Release
 from fleet.rollout.record import Phase, Started
 from fleet.rollout.state import Do
@@ -29,11 +28,13 @@ from infra.rollout.checks import (
     too_few,
     touches_others,
 )
+from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
+from infra.rollout.part import Part, named
 from infra.rollout.region import SiteRegion
-from infra.rollout.waiting import Waiter, Waiting
+from infra.rollout.verdicts import OK, left_alone, unsure, verdict
+from infra.rollout.waiting import Waiter
 
-OK = Result("ok")
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
 LOCKED_S = 300.0
@@ -42,6 +43,8 @@ OUT_OF_ROUTING_S = 60.0
 # A frontend hears of it a moment later, and may have sent a request meanwhile.
 HEARD_S = 2.0
 SMOKE_S = 60.0
+# An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
+AWAY_S = 300.0
 # What fails in these must not go on answering while people decide.
 IN_ROUTING: frozenset[Phase] = frozenset({"smoke", "gates", "soak"})
 
@@ -55,9 +58,12 @@ class RegionsSite:
     waiter: Callable[[Callable[[], bool]], Waiter]
     # Told before a release is first applied: a lab has to know what it mocks.
     announce: Callable[[Release], None] = lambda _release: None
+    say: Callable[[str], None] = lambda _text: None
+    # Raises where a region may not be touched by this process (any more).
+    require_held: Callable[[str], None] = lambda _region: None
 
     @cached_property
-    def _phases(self) -> Mapping[Phase, Callable[[_Part], Result]]:
+    def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
             "preflight": self._preflight,
             "drain": self._drain,
@@ -79,13 +85,14 @@ class RegionsSite:
             replicas[place.region].append(place.replica)
         notes = []
         for name, own in replicas.items():
-            part = _Part(
+            part = Part(
                 region=self.regions[name],
                 replicas=tuple(own),
                 action=action,
                 waiter=self.waiter(stop),
+                require_held=self.require_held,
             )
-            result = self._phases[action.phase](part)
+            result = self._patiently(part)
             if result.outcome == "failed" and action.phase in IN_ROUTING:
                 part.route(on=False)
                 result = Result("failed", f"{result.why}; taken out of routing")
@@ -94,20 +101,42 @@ class RegionsSite:
             notes += [f"{name}: {result.why}"] if result.why else []
         return Result("ok", listed(notes))
 
-    def _preflight(self, part: _Part) -> Result:
+    def _patiently(self, part: Part) -> Result:
+        """Do a phase, and do it again when an API server was away meanwhile and is back."""
+        came: list[Result] = []
+
+        def tried() -> str:
+            try:
+                self.require_held(part.region.cluster.region)
+                came.append(self._phases[part.action.phase](part))
+            except AwayError as error:
+                if not noted:
+                    self.say(f"{error} The rollout waits for it.")
+                noted.append(error)
+                return str(error)
+            return ""
+
+        noted: list[AwayError] = []
+        waited = part.waiter.until(tried, AWAY_S)
+        return came[0] if came else unsure(waited)
+
+    def _preflight(self, part: Part) -> Result:
         """Refuse to take capacity away where little is left, or where somebody else works."""
         if wrong := part.region.wrong_cluster():
             return Result("inconclusive", wrong)
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
+        by_hand = part.changed_by_hand(self.started.old, self.started.new)
+        if by_hand and not part.action.overwrite:
+            return Result("inconclusive", left_alone(named(by_hand)))
         forwards = part.action.target == self.started.new
         waited = part.waiter.until(
             lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
         )
-        return OK if waited.how == "held" else _unsure(waited)
+        return Result("ok", named(by_hand)) if waited.how == "held" else unsure(waited)
 
-    def _not_enough(self, part: _Part, *, all_others: bool) -> str:
+    def _not_enough(self, part: Part, *, all_others: bool) -> str:
         serving = part.region.serving()
         racks = part.region.racks
         absent = sorted(set(racks) - serving - set(part.replicas))
@@ -115,7 +144,7 @@ class RegionsSite:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)
 
-    def _drain(self, part: _Part) -> Result:
+    def _drain(self, part: Part) -> Result:
         """Take the replicas out of routing, then let their streams end."""
         part.route(on=False)
         leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
@@ -129,7 +158,7 @@ class RegionsSite:
 
         waited = part.waiter.until(still_routed, OUT_OF_ROUTING_S)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
         if not budgets:
             return OK
@@ -142,68 +171,77 @@ class RegionsSite:
 
         waited = part.waiter.until(busy, max(*budgets, HEARD_S))
         if waited.how == "stopped":
-            return _unsure(waited)
+            return unsure(waited)
         late = waited.how == "late"
         return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
 
-    def _assign(self, part: _Part) -> Result:
+    def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))
-        part.region.stack.assign(dict.fromkeys(part.replicas, part.action.target))
+        serial = part.action.serials.get(part.region.cluster.region, 0)
+        written = dict.fromkeys(part.replicas, part.action.target)
+        part.region.stack.assign(written, serial=serial)
         return OK
 
-    def _apply(self, part: _Part) -> Result:
+    def _apply(self, part: Part) -> Result:
         """Let Pulumi do what is assigned, after a look at what it would do."""
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
-            return _unsure(waited)
-        stack, refresh = part.region.stack, part.action.refresh
-        preview = stack.preview(refresh=refresh)
+            return unsure(waited)
+        by_hand = part.changed_by_hand(self.started.old, self.started.new)
+        if by_hand and not part.action.overwrite:
+            return Result("inconclusive", left_alone(named(by_hand)))
+        stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
+        with part.away():
+            preview = stack.preview(refresh=refresh, force=force)
         if others := touches_others(preview.touched, part.replicas):
             return Result(
                 "inconclusive",
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
                 "these objects, undo it or apply it by hand, then resume",
             )
-        stack.up(refresh=refresh)
-        return OK
+        part.hold()
+        with part.away():
+            stack.up(refresh=refresh, force=force)
+        own = named({name: by_hand[name] for name in part.replicas if name in by_hand})
+        return Result("ok", f"put back: {own}" if own else "")
 
-    def _verify(self, part: _Part) -> Result:
+    def _verify(self, part: Part) -> Result:
         """Compare what the cluster has with what the release renders to."""
+        live, rendered = part.region.cluster.workloads(), part.region.stack.rendered()
         wrong = []
         for name in part.replicas:
-            live = part.region.cluster.workload(name)
-            if not live:
+            if name not in live:
                 wrong.append(f"{name} is not there")
-            elif why := differs(live, part.region.stack.rendered(name)):
+            elif why := differs(live[name], rendered[name]):
                 wrong.append(f"{name}: {why}")
         if wrong:
             return Result("failed", f"the cluster has not what was applied: {listed(wrong)}")
         return OK
 
-    def _ready(self, part: _Part) -> Result:
+    def _ready(self, part: Part) -> Result:
         target = part.action.target
         nodes = part.region.stack.release(target).nodes
         waited = part.waiter.until(
             lambda: pods_missing(part.region.cluster.engines(), part.replicas, target, nodes),
             self.started.deadlines.ready_s,
         )
-        return _verdict(waited, "after the deadline `ready`")
+        return verdict(waited, "after the deadline `ready`")
 
-    def _registered(self, part: _Part) -> Result:
+    def _registered(self, part: Part) -> Result:
         """Wait until the frontends have the replicas: Ready alone is not enough.
 
         New pods are born into routing; one that an earlier try took out has to be put back.
         """
         part.route(on=True)
         waited = part.waiter.until(lambda: _absent(part), self.started.deadlines.registered_s)
-        return _verdict(waited, "after the deadline `registered`")
+        return verdict(waited, "after the deadline `registered`")
 
-    def _smoke(self, part: _Part) -> Result:
+    def _smoke(self, part: Part) -> Result:
         """Ask each replica at each frontend, by its worker's id, so that no other answers."""
         waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
-        return _verdict(waited, f"asked for {SMOKE_S:.0f} s")
+        return verdict(waited, f"asked for {SMOKE_S:.0f} s")
 
-    def _gates(self, part: _Part) -> Result:
+    def _gates(self, part: Part) -> Result:
         """Judge live traffic, once there was enough of it.
 
         On the way back nothing is judged: what it leads to has served before, and it must not
@@ -222,12 +260,12 @@ class RegionsSite:
 
         waited = part.waiter.until(more_needed, self.started.deadlines.gates_s)
         if waited.how != "held":
-            return _unsure(waited)
+            return unsure(waited)
         if broken := gate_broken(seen, gates):
             return Result("failed", broken)
         return Result("ok", f"{seen.requests:.0f} requests; not measured: {', '.join(UNMEASURED)}")
 
-    def _soak(self, part: _Part) -> Result:
+    def _soak(self, part: Part) -> Result:
         """Let time pass over the wave; a replica that is lost meanwhile ends it."""
         if not part.action.step.soak_s:
             return OK
@@ -240,35 +278,11 @@ class RegionsSite:
 
         waited = part.waiter.until(quiet, part.action.step.soak_s)
         if waited.how == "stopped":
-            return _unsure(waited)
+            return unsure(waited)
         return Result("failed", f"while it soaked: {lost}") if lost else OK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """What a phase has to do in one region."""
-
-    region: SiteRegion
-    replicas: tuple[str, ...]
-    action: Do
-    waiter: Waiter
-
-    def route(self, *, on: bool) -> None:
-        """Put the leaders into routing, or take them out."""
-        for pod in self.region.leaders():
-            if pod.replica in self.replicas and pod.routed != on:
-                self.region.cluster.route(pod, on=on)
-
-    def locked(self) -> str:
-        """Say who updates the stack at the moment."""
-        try:
-            self.region.stack.check_unlocked()
-        except ApplyError as error:
-            return str(error)
-        return ""
-
-
-def _absent(part: _Part) -> str:
+def _absent(part: Part) -> str:
     serving = part.region.serving()
     return listed(f"{name} is not in routing" for name in part.replicas if name not in serving)
 
@@ -276,19 +290,3 @@ def _absent(part: _Part) -> str:
 def _hopeless(seen: Counts, gates: Gates) -> bool:
     """Tell whether the gates are broken however well all requests to come end."""
     return seen.errors > gates.max_error_rate * max(seen.requests, gates.min_requests)
-
-
-def _verdict(waited: Waiting, when: str) -> Result:
-    """Blame the release for what is missing at a deadline, and nobody for a wait that was ended."""
-    match waited.how:
-        case "held":
-            return OK
-        case "late":
-            return Result("failed", f"{waited.missing}, {when}")
-        case _:
-            return _unsure(waited)
-
-
-def _unsure(waited: Waiting) -> Result:
-    asked = "asked to turn back; " if waited.how == "stopped" else ""
-    return Result("inconclusive", f"{asked}{waited.missing}")

@@ -59,6 +59,14 @@ class FileConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What the last update of a region's stack brought."""
+
+    serial: int  # of the assignment
+    releases: Mapping[str, str]  # replica -> release id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """The serving stack of one region."""
 
@@ -66,50 +74,99 @@ class Stack:
     fleet: Fleet
     sources: Mapping[str, str]  # release id -> preset or file, of the rollout
 
-    def assign(self, replicas: Mapping[str, str]) -> None:
-        """Write down what replicas are to run; the serial grows only when something changes."""
+    def assign(self, replicas: Mapping[str, str], *, serial: int) -> None:
+        """Write down what replicas are to run; the serial never falls."""
         settings = self._settings()
         before = settings.options.assignment
         after = {**before, **replicas}
-        if after == before:
+        serial = max(serial, settings.options.serial)
+        if after == before and serial == settings.options.serial:
             return
-        known = {self._id_of(name): name for name in settings.releases}
-        wanted = set(after.values()) - {self.fleet.release_id}
-        # What no replica runs any more is left out: its file may go.
-        names = [name for id_, name in {**self.sources, **known}.items() if id_ in wanted]
-        options = replace(
-            settings.options, assignment=after, serial=settings.options.serial + 1, releases={}
+        self._write(settings, after, serial)
+
+    def sync(self, deployed: Deployed, under_way: Mapping[str, str], *, serial: int) -> None:
+        """Take what is deployed, and what an open rollout has written down since.
+
+        A stack that was never applied keeps what is written here.
+        """
+        if not deployed.releases:
+            return
+        assigned = {**deployed.releases, **under_way}
+        fleets_own = self.fleet.release_id
+        others = {name: id_ for name, id_ in assigned.items() if id_ != fleets_own}
+        self._write(self._settings(), others, max(serial, deployed.serial))
+
+    @property
+    def exists(self) -> bool:
+        """Whether this working copy has a configuration of the stack."""
+        return self.runner.config_file.exists()
+
+    def create(self) -> None:
+        """Write a configuration from the settings, for a working copy that has none."""
+        self.runner.folder.mkdir(parents=True, exist_ok=True)
+        self.runner.write_config()
+
+    def deployed(self) -> Deployed:
+        """Read what the last update of the stack brought."""
+        outputs = self._now().outputs()
+        return Deployed(
+            serial=int(outputs.get("serial") or 0), releases=outputs.get("releases") or {}
         )
-        changed = replace(settings, releases=tuple(names), options=options)
-        replace(self.runner, settings=changed).write_config()
+
+    def serial(self) -> int:
+        """Give the serial of the assignment that is written here."""
+        return self._settings().options.serial
 
     def check_unlocked(self) -> None:
         """Raise ApplyError while an update of the stack runs."""
         self.runner.unlock()
 
-    def preview(self, *, refresh: bool) -> UpResult:
-        """Say what an update would do."""
-        return self._now().preview(refresh=refresh)
+    def preview(self, *, refresh: bool, force: bool) -> UpResult:
+        """Say what an update would do; the API server is asked, so conflicts show here first."""
+        return replace(self._now(), force=force).preview(refresh=refresh)
 
-    def up(self, *, refresh: bool) -> UpResult:
-        """Bring the region to what is assigned."""
-        return self._now().up(refresh=refresh)
+    def up(self, *, refresh: bool, force: bool) -> UpResult:
+        """Bring the region to what is assigned; `force`: over what others have set by hand."""
+        return replace(self._now(), force=force).up(refresh=refresh)
 
-    def rendered(self, replica: str) -> KubeObject:
-        """Give the object of a replica as its assigned release renders to."""
+    def rendered(self, instead: Mapping[str, str] | None = None) -> Mapping[str, KubeObject]:
+        """Give the objects of all replicas as their releases render to.
+
+        `instead`: as if these replicas had another release than the one that is written down.
+        """
         settings = self._settings()
-        objects = render_region(self.fleet, settings.region, "serving", settings.options)
-        return next(
-            item
-            for item in objects
-            if (item["kind"], item["metadata"]["name"]) == ("LeaderWorkerSet", replica)
-        )
+        options = settings.options
+        for identity in set((instead or {}).values()):
+            known = {**options.releases, identity: self.release(identity)}
+            options = replace(options, releases=known)
+        options = replace(options, assignment={**options.assignment, **(instead or {})})
+        return {
+            item["metadata"]["name"]: item
+            for item in render_region(self.fleet, settings.region, "serving", options)
+            if item["kind"] == "LeaderWorkerSet"
+        }
 
     def release(self, identity: str) -> Release:
         """Give a release by its id; raise ConfigError where its file is another one by now."""
         if identity == self.fleet.release_id:
             return self.fleet.release
         return release_of(identity, self.sources, self.fleet.path)
+
+    def _write(self, settings: Settings, assigned: Mapping[str, str], serial: int) -> None:
+        known = {self._id_of(name): name for name in settings.releases}
+        sources = {**self.sources, **known}
+        wanted = set(assigned.values()) - {self.fleet.release_id}
+        if unknown := sorted(wanted - set(sources)):
+            raise ConfigError(
+                f"{self.runner.stack}: release {unknown[0]} is assigned, and nothing here says "
+                "where it is read from. Get the working copy whose fleet file and releases belong "
+                "to it, for example by `git pull`."
+            )
+        # What no replica runs any more is left out: its file may go.
+        names = [name for id_, name in sources.items() if id_ in wanted]
+        options = replace(settings.options, assignment=assigned, serial=serial, releases={})
+        changed = replace(settings, releases=tuple(names), options=options)
+        replace(self.runner, settings=changed).write_config()
 
     def _id_of(self, name: str) -> str:
         return release_id(load_release(name, beside=self.fleet.path))

@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: a gateway double and what a load test leaves."""
+"""Fixtures of the command line's tests: a gateway double, what a load test leaves, a bare lab."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_folders import GENERATOR, RECORD, make_run, sessions_of
 
+from cli.wiring import surroundings
+from fleet.load import load_fleet
+from lab.rollout import LabRollouts
+from lab.state import LabState
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+DEMO = Path(__file__).parents[2] / "fleets/demo.yaml"
 DOUBLE = Path(__file__).parents[1] / "loadtest" / "fake_gateway.py"
 
 
@@ -48,3 +55,24 @@ def saved_run(tmp_path: Path) -> Callable[..., Path]:
         return make_run(tmp_path / name, records, GENERATOR, **settings)
 
     return write
+
+
+@pytest.fixture
+def rollouts(tmp_path: Path) -> LabRollouts:
+    """Give a lab that only has a folder."""
+    fleet = load_fleet(DEMO)
+    state = LabState.model_validate(
+        {
+            "lab_id": "x",
+            "fleet_file": DEMO,
+            "started_at": "2026-01-01T00:00:00Z",
+            "kept": True,
+            "regions": {},
+            "namespace": "k3",
+            "log_dir": tmp_path,
+            "env_file": tmp_path,
+            "load_settings": tmp_path,
+        }
+    )
+    around = replace(surroundings(fleet, tmp_path), environ={})
+    return LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path)

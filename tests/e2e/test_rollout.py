@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 from cli_runs import Here
-from rollout_lab import PATIENCE_S, Lab, phase_s, wait_for_phase
+from rollout_deaths import (
+    dies,
+    dies_and_leaves_pulumi,
+    dies_while_another_asks,
+    dies_with_pulumi,
+    falling,
+    frozen,
+    is_interrupted,
+    is_terminated,
+)
+from rollout_lab import Lab, phase_s, wait_for_event, wait_for_phase
 
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
+from infra.rollout.journal import Journal
 
 pytestmark = pytest.mark.lab
 
@@ -43,6 +51,8 @@ floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
+FILE = "fleet.yaml"
+AWAY_S = 30.0
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
 RELEASES = {
     "old": {"drain_s": "30s"},
@@ -142,6 +152,7 @@ def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None
             driver = shared.start(*words)
             length = wait_for_phase(record(shared, 2), phase, length)
             end(shared, driver)
+            length = len(Journal(record(shared, 2)).read())  # it went on while it was ended
             words = ["rollout", "resume", "fleet.yaml"]
         second = shared.run(*start_words("batch"))
         assert (second.code, "Finish it first" in second.err) == (3, True), second.err
@@ -156,53 +167,103 @@ def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None
     assert seen.faults == []
 
 
-def dies(here: Here, driver: subprocess.Popen[str]) -> None:
-    driver.kill()
-    here.end(driver)
+@pytest.fixture(scope="module")
+def second(shared: Here, lab: Lab) -> Here:
+    """Give another working copy of the same fleet: its files, no record, no stacks."""
+    copy = Here(shared.folder / "second")
+    copy.folder.mkdir()
+    for file in shared.folder.glob("*.yaml"):
+        shutil.copy(file, copy.folder)
+    return copy
 
 
-def dies_with_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
-    """As when the machine loses power: the stack stays locked, its update half done."""
-    wait_for_lock(here)
-    driver.kill()
-    for process in here.processes():
-        with suppress(psutil.NoSuchProcess):
-            if process.name().startswith("pulumi"):
-                process.kill()
-    here.end(driver)
-    assert list(locks(here))
+def joined(here: Here, *words: str) -> tuple[str, ...]:
+    return (*words, "--lab", str(here.work_dir))
 
 
-def dies_and_leaves_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
-    """The update goes on without its driver; the next one has to wait for it."""
-    wait_for_lock(here)
-    dies(here, driver)
+def test_another_working_copy_finds_the_rollout_and_what_was_changed(
+    shared: Here, second: Here, lab: Lab
+) -> None:
+    """Its driver was terminated in an update; `pulumi up` by hand changes nothing more."""
+    number = latest(shared) + 1
+    driver = shared.start(*start_words("third", "--region", "west"))
+    wait_for_phase(record(shared, number), "apply", 0)
+    is_terminated(shared, driver)
+    seen = second.run(*joined(shared, "rollout", "status", FILE, "-o", "json"))
+    assert seen.code == 0, seen.err
+    told = json.loads(seen.out)
+    assert (told["rollout"], told["status"], told["phase"]) == (number, "running", "apply")
+    assert (told["step"], told["drivers"]) == (["w01-0"], [])
+    lab.label("w01-0", "by-hand")
+    held = second.run(*joined(shared, "rollout", "resume", FILE, "-o", "json"))
+    assert held.code == 1, held.err
+    state = json.loads(held.out)
+    assert state["status"] == "held"
+    assert "w01-0: release by-hand, not third-" in state["why"]
+    others = {name: uid for name, uid in lab.leaders().items() if name != "w01-0"}
+    code, said = lab.pulumi(stack_folder(shared), "up", "--yes", "--skip-preview")
+    assert code == 0 or "conflict" in said, said  # it takes nothing from others by itself
+    assert {name: lab.leaders()[name] for name in others} == others
 
 
-def dies_while_another_asks(here: Here, driver: subprocess.Popen[str]) -> None:
-    """The second one is told who drives."""
-    busy = here.run("rollout", "resume", "fleet.yaml")
-    assert (busy.code, f"driven by pid {driver.pid}" in busy.err) == (9, True), busy.err
-    dies(here, driver)
+def test_it_ends_in_the_same_state_though_an_api_server_was_away(
+    shared: Here, second: Here, lab: Lab
+) -> None:
+    """The first copy is refused by the lease meanwhile, and knows who drives."""
+    events = second.folder / "events.jsonl"
+    words = ("rollout", "resume", FILE, "--overwrite", "--events", str(events))
+    with lab.watched() as seen:
+        driver = second.start(*joined(shared, *words))
+        wait_for_event(events, "ready", "w01-0")
+        busy = shared.run("rollout", "resume", FILE)
+        assert (busy.code, f"/{driver.pid} rollout {latest(shared)}" in busy.err) == (9, True), (
+            busy.err
+        )
+        start = shared.run(*start_words("batch"))
+        assert (start.code, "Finish it first" in start.err) == (3, True), start.err
+        wait_for_event(events, "gates", "w01-1")
+        with frozen(shared, "west"):
+            time.sleep(AWAY_S)  # so long it is away; nothing is waited for
+            assert driver.poll() is None
+        ended = second.end(driver)
+    assert ended.code == 0, ended.err
+    assert "The rollout waits for it" in ended.err
+    releases = lab.releases()
+    assert {releases["w01-0"], releases["w01-1"]} == {identity(shared, "third")}
+    assert {name: len(uids) for name, uids in seen.pods.items() if name[0] == "e"} == {
+        "e01-0": 1,
+        "e01-1": 1,
+    }
+    assert len(seen.pods["w01-0"]) <= 2
+    assert len(seen.pods["w01-1"]) == 2
+    assert seen.faults == []
 
 
-def is_interrupted(here: Here, driver: subprocess.Popen[str]) -> None:
-    """Ctrl-C says how to go on."""
-    driver.send_signal(signal.SIGINT)
-    ended = here.end(driver)
-    assert (ended.code, "rollout resume" in ended.err) == (130, True), ended.err
+def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab) -> None:
+    """Its assignment is of before the other one went on."""
+    before = lab.leaders()
+    code, said = lab.pulumi(stack_folder(shared), "up", "--yes", "--skip-preview")
+    assert code != 0
+    assert "is older than the deployed" in said, said
+    assert "k3fleet rollout sync" in said
+    synced = shared.run("rollout", "sync", FILE)
+    assert synced.code == 0, synced.err
+    code, said = lab.pulumi(stack_folder(shared), "preview", "--expect-no-changes")
+    assert code == 0, said
+    assert lab.leaders() == before
+    past = json.loads(shared.run("history", FILE, "-o", "json").out)
+    assert [one["number"] for one in past] == list(range(latest(shared), 0, -1))
+    assert {one["status"] for one in past} == {"done"}
+    unknown = shared.run("rollback", FILE, "--to", "nobody-12345678", "--yes")
+    assert (unknown.code, "has not had it" in unknown.err) == (3, True), unknown.err
 
 
-def locks(here: Here) -> Iterator[Path]:
-    return (here.work_dir / "lab/pulumi/state/.pulumi/locks").rglob("serving-east/*.json")
+def latest(here: Here) -> int:
+    return len(list((here.work_dir / "lab/rollouts").glob("*.jsonl")))
 
 
-def wait_for_lock(here: Here) -> None:
-    """Wait until the update itself runs, behind its preview."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not list(locks(here)):
-        assert time.monotonic() < deadline, "no update has begun"
-        time.sleep(0.02)
+def stack_folder(here: Here) -> Path:
+    return here.work_dir / "lab/pulumi/serving-west"
 
 
 def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
@@ -224,30 +285,3 @@ def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, l
         back = shared.run("rollback", "fleet.yaml", "--yes")
     assert back.code == 0, back.err
     assert lab.releases() == before
-
-
-@contextmanager
-def falling(here: Here, lab: Lab, release: str) -> Iterator[None]:
-    """Let each engine of a release end as soon as it has started."""
-    stop = threading.Event()
-
-    def kill_all() -> None:
-        while not stop.wait(0.2):
-            folders = [
-                f"/pods/{pod.name}-{pod.uid[:8]}"
-                for cluster in lab.clusters
-                for pod in cluster.engines()
-                if pod.leader and pod.release == release
-            ]
-            for process in here.processes() if folders else ():
-                with suppress(psutil.NoSuchProcess):
-                    if process.cwd().endswith(tuple(folders)):
-                        process.kill()
-
-    thread = threading.Thread(target=kill_all)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(timeout=PATIENCE_S)

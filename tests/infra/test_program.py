@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes
 import pytest
-from pulumi.runtime import mocks
+from pulumi.runtime import get_root_resource, mocks
 
 from fleet.load import Fleet
 from infra.options import Layer, Options
@@ -22,7 +23,12 @@ Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
 class Recorder(mocks.Mocks):
     """An engine that accepts everything."""
 
+    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
+        self.outputs = outputs or {}  # of the stack's last update
+
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        if args.typ == "pulumi:pulumi:StackReference":
+            return args.name, {"outputs": self.outputs, "secretOutputNames": []}
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
@@ -32,8 +38,8 @@ class Recorder(mocks.Mocks):
 class Monitor(mocks.MockMonitor):
     """Keeps each request, because the mocks themselves see no options."""
 
-    def __init__(self) -> None:
-        super().__init__(Recorder())
+    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
+        super().__init__(Recorder(outputs))
         self.requests: list[Request] = []
 
     def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call
@@ -41,13 +47,33 @@ class Monitor(mocks.MockMonitor):
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
-def declared(program: Callable[[], object]) -> dict[str, Request]:
-    """Run a program and return its Kubernetes resources by logical name."""
-    monitor = Monitor()
-    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
+def declared(
+    program: Callable[[], object], outputs: dict[str, Any] | None = None
+) -> dict[str, Request]:
+    """Run a program and return its Kubernetes resources by logical name.
 
-    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    `outputs`: what the stack's last update left.
+    """
+    monitor = Monitor(outputs)
+    run_in(monitor, program)
     return {item.name: item for item in monitor.requests if item.type.startswith("kubernetes:")}
+
+
+def run_in(monitor: Monitor, program: Callable[[], object]) -> None:
+    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
+    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+
+
+def exported() -> dict[str, object]:
+    """Give what the last program exports: values, or why there is none."""
+    root: Any = get_root_resource()
+
+    async def outputs() -> list[object]:
+        waiting = [output.future() for output in root.outputs.values()]
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    found = asyncio.get_event_loop().run_until_complete(outputs())
+    return dict(zip(root.outputs, found, strict=True))
 
 
 def declare_layer(fleet: Fleet, layer: Layer) -> dict[str, Request]:
@@ -133,6 +159,25 @@ def test_a_whole_program_reads_its_stack(demo: Fleet, tmp_path: Path) -> None:
     )
     objects = render_region(demo, "us-east", "serving", Options(dra=False))
     assert sorted(declared(lambda: run("serving"))) == sorted(map(logical_name, objects))
+
+
+def test_an_older_checkout_than_what_is_deployed_is_refused(demo: Fleet, tmp_path: Path) -> None:
+    """It would bring replicas back that another operator has updated since."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config(
+        {f"k3fleet-test:{key}": value for key, value in {**stack, "serial": "3"}.items()}
+    )
+    for deployed in ({}, {"serial": 2.0}, {"serial": 3.0}):
+        run_in(Monitor(deployed), lambda: run("serving"))
+        assert exported()["serial"] == 3
+    newer = Monitor({"serial": 4.0})
+    with pytest.raises(pulumi.RunError, match=r"serial 3 is older than .* 4: .*rollout sync"):
+        run_in(newer, lambda: run("serving"))
+    # Neither an object is touched, nor is the old serial said to be the deployed one.
+    assert [item.name for item in newer.requests if item.custom] == []
+    assert {type(value) for value in exported().values()} == {pulumi.RunError}
 
 
 def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:

@@ -41,6 +41,8 @@ if args[:2] == ["stack", "init"]:
     stack.write_text("{{}}")
     sys.exit(0)
 print(plan.get("prints", ""))
+if args[:2] == ["stack", "output"]:
+    sys.exit(plan.get("code", 0))
 with open(args[args.index("--event-log") + 1], "w") as log:
     log.writelines(json.dumps(event) + "\\n" for event in plan.get("events", []))
 if plan.get("hangs"):
@@ -132,6 +134,48 @@ def test_an_update_says_what_it_changed(stub: Stub, make_runner: MakeRunner) -> 
         3,
         {"serial": 4},
     )
+
+
+def test_what_was_only_read_is_no_change(stub: Stub, make_runner: MakeRunner) -> None:
+    """The program looks at what its own stack left, at every update."""
+    summary = {"summaryEvent": {"resourceChanges": {"read": 1, "same": 2}}}
+    stub.plan(events=[summary])
+    assert make_runner().up().changed == 0
+
+
+def test_what_is_deployed_is_read_without_telling_the_stack_anything(
+    stub: Stub, make_runner: MakeRunner, tmp_path: Path
+) -> None:
+    """From another working copy, whose state lies elsewhere, while an update runs or not."""
+    runner = make_runner()
+    runner.prepare()
+    written = runner.config_file.read_bytes()
+    other = replace(
+        runner,
+        work_dir=tmp_path / "other",
+        backend=tmp_path / "work",
+        settings=replace(runner.settings, region="us-east"),
+    )
+    stub.plan(prints='warning: a newer version is there\n{"serial": 4, "releases": {"r-0": "a"}}')
+    assert other.outputs() == {"serial": 4, "releases": {"r-0": "a"}}
+    call = stub.calls()[-1]
+    assert call["args"][:5] == ["stack", "output", "--json", "--stack", "serving-us-east"]
+    assert call["env"]["PULUMI_BACKEND_URL"] == (tmp_path / "work/state").as_uri()
+    assert not other.config_file.exists()
+    assert runner.config_file.read_bytes() == written
+    stub.plan(prints="nothing of the kind")
+    with pytest.raises(ApplyError, match="its outputs cannot be read"):
+        other.outputs()
+
+
+def test_what_others_have_set_is_taken_back_only_when_it_is_asked_for(
+    stub: Stub, make_runner: MakeRunner
+) -> None:
+    """A conflict says that somebody changed an object: it must not pass unseen."""
+    make_runner().up()
+    replace(make_runner(), force=True).up()
+    asked = [call["env"]["PULUMI_K8S_ENABLE_PATCH_FORCE"] for call in stub.calls()]
+    assert asked[-2:] == ["false", "true"]
 
 
 def test_a_new_stack_is_created_once(stub: Stub, make_runner: MakeRunner) -> None:

@@ -44,7 +44,7 @@ def rollouts(tmp_path: Path) -> LabRollouts:
     """Give a lab that only has a folder."""
     fleet = load_fleet(DEMO)
     around = replace(surroundings(fleet, tmp_path), environ={})
-    return LabRollouts(fleet=fleet, state=lab_state(tmp_path), around=around)
+    return LabRollouts(fleet=fleet, state=lab_state(tmp_path), around=around, lab_dir=tmp_path)
 
 
 def test_without_a_lab_it_is_said_how_to_start_one(tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_a_rehearsal_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_second_rollout_waits_for_the_end_of_the_first(rollouts: LabRollouts) -> None:
     """Two of them would turn each other's replicas."""
-    first = rollouts.begin(started(), holder())
+    first = rollouts.begin(started(), holder(), take_over=False)
     with pytest.raises(ConfigError, match="Finish it first"):
-        rollouts.begin(started(), holder())
+        rollouts.begin(started(), holder(), take_over=False)
     assert not ask(first, "abort")
-    second = rollouts.begin(started(), holder())
+    second = rollouts.begin(started(), holder(), take_over=False)
     assert [first.path.name, second.path.name] == ["0001.jsonl", "0002.jsonl"]
     assert require_latest(rollouts).path == second.path
 
@@ -77,12 +77,12 @@ def test_a_second_rollout_waits_for_the_end_of_the_first(rollouts: LabRollouts) 
 def test_a_start_is_one_at_a_time(rollouts: LabRollouts) -> None:
     """Between the look and the first entry somebody else could start one, too."""
     with Journal(rollouts.folder / "start").held({"pid": "7"}), pytest.raises(BusyError):
-        rollouts.begin(started(), holder())
+        rollouts.begin(started(), holder(), take_over=False)
 
 
 def test_what_was_asked_and_not_taken_counts(rollouts: LabRollouts) -> None:
     """A second abort while the driver is in a long phase is answered with what will be."""
-    journal = rollouts.begin(started(), holder())
+    journal = rollouts.begin(started(), holder(), take_over=False)
     with journal.held(holder()):
         assert ask(journal, "abort")
         assert state_of(journal).status == "aborted"
@@ -95,6 +95,17 @@ def test_there_is_nothing_to_take_back_yet(rollouts: LabRollouts) -> None:
     """And it is said where to look."""
     with pytest.raises(ConfigError, match="rollout start"):
         require_latest(rollouts)
-    journal = rollouts.begin(started(), holder())
+    journal = rollouts.begin(started(), holder(), take_over=False)
     with pytest.raises(ConfigError, match="no replica has the new release"):
         ask(journal, "roll-back")
+
+
+def test_another_working_copy_keeps_its_files_apart(tmp_path: Path) -> None:
+    """By the lab: records of one that is gone must not look like those of the next."""
+    fleet = load_fleet(DEMO)
+    around = replace(surroundings(fleet, tmp_path / "mine"), environ={})
+    state = lab_state(tmp_path / "theirs", lab_id="abc /somewhere")
+    joined = LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path / "theirs")
+    own = replace(joined, lab_dir=tmp_path / "mine")
+    assert joined.folder == tmp_path / "mine/joined/abc/rollouts"
+    assert own.folder == tmp_path / "mine/lab/rollouts"

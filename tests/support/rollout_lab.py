@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -12,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from lightkube.types import PatchType
 
 from fleet.rollout.record import Began
-from infra.rollout.cluster import Cluster
+from infra.rollout.cluster import RELEASE_LABEL, AwayError, Cluster, LeaderWorkerSet
 from infra.rollout.journal import Journal
 from lab.network import loopback_address
 
@@ -69,6 +73,30 @@ class Lab:
             if pod.leader and not pod.deleting
         }
 
+    def label(self, replica: str, release: str) -> None:
+        """Change a replica's object as somebody does by hand: which release it says it has."""
+        [cluster] = [c for c in self.clusters if replica in c.workloads()]
+        patch = {"metadata": {"labels": {RELEASE_LABEL: release}}}
+        cluster.client.patch(LeaderWorkerSet, replica, patch, patch_type=PatchType.MERGE)
+
+    def pulumi(self, folder: Path, *words: str) -> tuple[int, str]:
+        """Run Pulumi by hand on the west's serving stack, as a working copy has it configured."""
+        config = folder / "Pulumi.serving-west.yaml"
+        command = shlex.join(
+            [
+                *("pulumi", "-C", str(folder), *words, "--stack", "serving-west"),
+                *("--config-file", str(config), "--non-interactive", "--color", "never"),
+            ]
+        )
+        ended = subprocess.run(
+            ["bash", "-c", f". {shlex.quote(self.told['env_file'])} && {command}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
     def stream(self, replica: str, tokens: int, heard: list[str]) -> None:
         """Have a replica write a long answer, and keep how it ended."""
         [cluster] = [c for c in self.clusters if f"{replica}-0" in c.workers()]
@@ -105,9 +133,12 @@ class Lab:
 
     def _look(self, cluster: Cluster, seen: Watched, stop: threading.Event) -> None:
         while not stop.wait(POLL_S):
-            routed = len(cluster.in_routing())
+            try:
+                routed, pods = len(cluster.in_routing()), cluster.engines()
+            except AwayError:
+                continue  # a test may have stopped the API server
             seen.fewest[cluster.region] = min(routed, seen.fewest.get(cluster.region, routed))
-            for pod in cluster.engines():
+            for pod in pods:
                 if pod.leader:
                     seen.pods[pod.replica].add(pod.uid)
 
@@ -143,5 +174,17 @@ def wait_for_phase(record: Path, phase: str, after: int) -> int:
         entries = Journal(record).read()
         if any(isinstance(e, Began) and e.phase == phase for e in entries[after:]):
             return len(entries)
+        time.sleep(0.02)
+    raise AssertionError(f"{phase} has not begun")
+
+
+def wait_for_event(events: Path, phase: str, replica: str) -> None:
+    """Wait until a file of events says that a phase of a replica has begun."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        lines = events.read_text().splitlines() if events.exists() else []
+        found = [json.loads(line) for line in lines]
+        if any(event["phase"] == phase and replica in event["replicas"] for event in found):
+            return
         time.sleep(0.02)
     raise AssertionError(f"{phase} has not begun")

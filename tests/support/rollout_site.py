@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.errors import ApplyError
+from fleet.errors import ApplyError, BusyError
 from fleet.load import Fleet
 from fleet.release import Release
 from fleet.rollout.record import Phase, Place, RecordedStep, Started
@@ -15,6 +15,7 @@ from fleet.rollout.state import Do
 from infra.options import Options
 from infra.render import render_region
 from infra.rollout.checks import Counts, EnginePod
+from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
 from infra.rollout.site import RegionsSite
 from infra.rollout.waiting import Waiter
@@ -23,6 +24,7 @@ from infra.stack_events import Touched
 REGION, RACK = "us-east", "use1-r01"
 REPLICAS = [f"{RACK}-{slot}" for slot in range(3)]
 FIRST = REPLICAS[0]
+DRAIN_S = 40.0
 
 
 def pods_of(replica: str, release: str) -> list[EnginePod]:
@@ -53,31 +55,37 @@ class FakeStack:
     touched: tuple[Touched, ...] = ()
     done: list[str] = field(default_factory=list)
     assigned: dict[str, str] = field(default_factory=dict)
+    serial: int = 0
+    fails: list[str] = field(default_factory=list)  # what the next updates say
 
     def check_unlocked(self) -> None:
         if self.lock:
             raise ApplyError(self.lock)
 
-    def assign(self, replicas: Mapping[str, str]) -> None:
+    def assign(self, replicas: Mapping[str, str], *, serial: int) -> None:
         self.assigned.update(replicas)
+        self.serial = serial
 
-    def preview(self, *, refresh: bool) -> FakeStack:
-        self.done.append(f"preview {refresh}")
+    def preview(self, *, refresh: bool, force: bool) -> FakeStack:
+        self.done.append(f"preview {refresh}{' force' if force else ''}")
         return self
 
-    def up(self, *, refresh: bool) -> None:
-        self.done.append(f"up {refresh}")
+    def up(self, *, refresh: bool, force: bool) -> None:
+        self.done.append(f"up {refresh}{' force' if force else ''}")
+        if self.fails:
+            raise ApplyError(self.fails.pop())
 
     def release(self, identity: str) -> Release:
         return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
 
-    def rendered(self, replica: str) -> dict[str, Any]:
-        options = Options(assignment=self.assigned, releases=dict([self.new]))
-        return next(
-            item
+    def rendered(self, instead: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+        assigned = {**self.assigned, **(instead or {})}
+        options = Options(assignment=assigned, releases=dict([self.new]))
+        return {
+            item["metadata"]["name"]: item
             for item in render_region(self.fleet, REGION, "serving", options)
-            if (item["kind"], item["metadata"]["name"]) == ("LeaderWorkerSet", replica)
-        )
+            if item["kind"] == "LeaderWorkerSet"
+        }
 
 
 @dataclass
@@ -93,19 +101,32 @@ class FakeRegion:
     working: dict[str, int] = field(default_factory=dict)
     counted: Counts = field(default_factory=Counts)
     live: dict[str, Any] = field(default_factory=dict)
+    away: bool = False  # its API server does not answer
     stuck: bool = False  # labels have no effect on routing
 
     @property
     def cluster(self) -> FakeRegion:
         return self
 
+    @property
+    def region(self) -> str:
+        return REGION
+
     def wrong_cluster(self) -> str:
+        self.owner()
         return self.foreign
 
+    def owner(self) -> tuple[str, str]:
+        if self.away:
+            raise AwayError(f"{REGION}: its API server does not answer.")
+        return "fleet", REGION
+
     def engines(self) -> tuple[EnginePod, ...]:
+        self.owner()
         return tuple(self.pods)
 
     def leaders(self) -> tuple[EnginePod, ...]:
+        self.owner()
         return tuple(pod for pod in self.pods if pod.leader and not pod.deleting)
 
     def in_routing(self) -> frozenset[str]:
@@ -119,9 +140,9 @@ class FakeRegion:
     def route(self, pod: EnginePod, *, on: bool) -> None:
         self.pods[self.pods.index(pod)] = replace(pod, routed=on)
 
-    def workload(self, replica: str) -> dict[str, Any]:
-        found: dict[str, Any] = copy.deepcopy(self.live.get(replica, {}))
-        return found
+    def workloads(self) -> dict[str, dict[str, Any]]:
+        self.owner()
+        return copy.deepcopy(self.live)
 
     def streams(self, replicas: Collection[str]) -> str:
         busy = [name for name in replicas if self.working.get(name)]
@@ -131,9 +152,11 @@ class FakeRegion:
         return self.stack.release(release).drain_s
 
     def silent(self, replicas: Collection[str]) -> str:
+        self.owner()
         return ", ".join(f"{name} does not answer" for name in replicas if name in self.mute)
 
     def counts(self) -> Mapping[str, Counts]:
+        self.owner()
         return {"frontend": self.counted}
 
 
@@ -147,6 +170,13 @@ class Rig:
     later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
     stopping: bool = False
     announced: list[Release] = field(default_factory=list)
+    lost: str = ""  # what whoever wants to touch something is told
+    overwrite: bool = False
+    said: list[str] = field(default_factory=list)
+
+    def require_held(self, _region: str) -> None:
+        if self.lost:
+            raise BusyError(self.lost)
 
     def do(self, phase: Phase, *, back: bool = False, soak_s: float = 0.0) -> Result:
         """Do one phase of a step of the first replica."""
@@ -158,8 +188,17 @@ class Rig:
             regions={REGION: self.region},  # type: ignore[dict-item]
             waiter=lambda stop: Waiter(clock=lambda: self.now_s, pause=self._pause, stop=stop),
             announce=self.announced.append,
+            say=self.said.append,
+            require_held=self.require_held,
         )
-        action = Do(step=step, phase=phase, target=target, refresh=back)
+        action = Do(
+            step=step,
+            phase=phase,
+            target=target,
+            refresh=back,
+            serials={REGION: 7},
+            overwrite=self.overwrite or back,
+        )
         return site.do(action, lambda: self.stopping)
 
     def at(self, seconds: float, happens: Callable[[], object]) -> None:
@@ -170,3 +209,17 @@ class Rig:
         for item in [item for item in self.later if item[0] <= self.now_s]:
             self.later.remove(item)
             item[1]()
+
+
+def leader(rig: Rig, replica: str = FIRST) -> int:
+    return [pod.name for pod in rig.region.pods].index(f"{replica}-0")
+
+
+def change(rig: Rig, replica: str = FIRST, **changes: object) -> None:
+    index = leader(rig, replica)
+    rig.region.pods[index] = replace(rig.region.pods[index], **changes)  # type: ignore[arg-type]
+
+
+def roll(rig: Rig, release: str) -> None:
+    """Make the first replica's pods anew, as the cluster does after an update."""
+    rig.region.pods[0:2] = pods_of(FIRST, release)

@@ -65,8 +65,8 @@ class World:
     def action(self) -> Do | Wait | Over:
         return next_action(self.state)
 
-    def ask(self, command: str, scope: str = "fleet") -> None:
-        entry = {"at_s": 0.0, "by": "t", "command": command, "scope": scope}
+    def ask(self, command: str, scope: str = "fleet", **more: object) -> None:
+        entry = {"at_s": 0.0, "by": "t", "command": command, "scope": scope, **more}
         self._write(Asked.model_validate(entry))
 
     def killed(self, at: int) -> None:

@@ -45,11 +45,12 @@ def test_the_record_has_all_that_driving_needs(demo: Fleet) -> None:
     new = changed(demo)
     plan = plan_from(demo, running(demo), new, STRATEGY, ("us-east",))
     sources = {demo.release_id: demo.spec.release, release_id(new): "/releases/new.yaml"}
-    started = recorded(demo, plan, STRATEGY, releases=sources, by="me", at_s=1.0)
+    now = replace(running(demo), sources=sources, serials={"us-east": 7})
+    started = recorded(demo, plan, STRATEGY, running=now, by="me", at_s=1.0)
     assert Started.model_validate_json(started.model_dump_json()) == started
     assert started.gates == {wave.scope: wave.gates for wave in STRATEGY.waves}
     assert (started.floor, started.deadlines) == (STRATEGY.floor, STRATEGY.deadlines)
-    assert started.releases == sources
+    assert (started.releases, started.serials) == (sources, {"us-east": 7})
     assert [step.soak_s for step in started.steps] == [60.0, *[0.0] * 7, 300.0]
     places = [place for step in started.steps for place in step.places]
     assert {(place.rack, place.region) for place in places} == {("use1-r01", "us-east")}

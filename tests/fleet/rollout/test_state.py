@@ -94,6 +94,32 @@ def test_a_part_can_be_turned_back(scope: str, left: set[str]) -> None:
     assert {name for name, release in world.live.items() if release == NEW} == left
 
 
+def test_the_first_steps_can_stay() -> None:
+    """Two racks were fine, the third is not: their caches are kept."""
+    world = World(record=[started()])
+    for _ in range(3 * len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    world.ask("roll-back", step=2)
+    assert finish(world) == Over(status="rolled-back")
+    left = {name for name, release in world.live.items() if release == NEW}
+    assert left == {"a1-0", "a1-1", "a1-2"}
+    assert refusal(world.state, "roll-back", 2) == "no replica has the new release after step 2"
+    assert refusal(world.state, "roll-back", 1) is None
+
+
+def test_what_may_be_overwritten_is_forgotten_after_the_step() -> None:
+    """Leave for one replica is no leave for the next."""
+    world = World(record=[started(reruns=0)])
+    world.go("inconclusive")
+    world.ask("resume", overwrite=True)
+    for _ in range(len(PHASES)):
+        assert isinstance(world.action, Do)
+        assert world.action.overwrite
+        world.go()
+    assert isinstance(world.action, Do)
+    assert not world.action.overwrite
+
+
 def test_a_pause_waits_for_the_step_to_end() -> None:
     """A replica out of routing serves nobody: paused there, capacity is lost for nothing."""
     world = World(record=[started()])
@@ -178,6 +204,7 @@ class Rollout(RuleBasedStateMachine):
     @initialize(on_fail=st.sampled_from(["hold", "roll-back"]), reruns=st.integers(0, 2))
     def start(self, on_fail: str, reruns: int) -> None:
         self.world = World(record=[started(on_fail, reruns)])
+        self.written: dict[tuple[str, int], dict[str, str]] = {}
 
     def is_running(self) -> bool:
         return isinstance(self.world.action, Do)
@@ -229,6 +256,14 @@ class Rollout(RuleBasedStateMachine):
         state = self.world.state
         unsure = state.phase == "assign" and state.began  # killed before or behind the writing
         assert unsure or state.assigned == self.world.assigned
+
+    @invariant()
+    def a_serial_is_one_assignment(self) -> None:
+        """Also after a kill: else an older file could pass for a newer one."""
+        state = self.world.state
+        for region, serial in state.serials.items():
+            now = {name: has for name, has in state.assigned.items() if name[0] == region}
+            assert self.written.setdefault((region, serial), now) == now
 
     def teardown(self) -> None:
         """From everywhere there is a way out: on, back, or an end."""

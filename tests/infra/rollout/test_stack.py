@@ -12,7 +12,7 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import release_id
 from infra.options import Options
-from infra.rollout.stack import FileConfig, Stack
+from infra.rollout.stack import Deployed, FileConfig, Stack
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
 
@@ -52,32 +52,34 @@ def written(stack: Stack) -> Settings:
 def test_only_the_assignment_changes(stack: Stack) -> None:
     """The place stays, or an update would roll every replica; the serial says it is newer."""
     before = written(stack)
-    stack.assign({"use1-r01-1": new_id(stack)})
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
     after = written(stack)
     assert after.options.assignment == {"use1-r01-1": new_id(stack)}
     assert after.options.serial == 1
     assert (after.options.dra, after.options.bare) == (before.options.dra, before.options.bare)
-    assert stack.rendered("use1-r01-1")["metadata"]["labels"]["k3fleet.io/release"] == new_id(stack)
-    assert stack.rendered("use1-r01-0")["metadata"]["labels"]["k3fleet.io/release"] == (
+    assert stack.rendered()["use1-r01-1"]["metadata"]["labels"]["k3fleet.io/release"] == new_id(
+        stack
+    )
+    assert stack.rendered()["use1-r01-0"]["metadata"]["labels"]["k3fleet.io/release"] == (
         stack.fleet.release_id
     )
 
 
 def test_the_same_again_changes_nothing(stack: Stack) -> None:
     """After a kill the phase is done again."""
-    stack.assign({"use1-r01-1": new_id(stack)})
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
     text = stack.runner.config_file.read_bytes()
-    stack.assign({"use1-r01-1": new_id(stack)})
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
     assert stack.runner.config_file.read_bytes() == text
 
 
 def test_the_way_back_has_a_higher_serial_too(stack: Stack) -> None:
     """It is a newer decision, and not an older file."""
-    stack.assign({"use1-r01-1": new_id(stack)})
-    stack.assign({"use1-r01-1": stack.fleet.release_id})
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
+    stack.assign({"use1-r01-1": stack.fleet.release_id}, serial=2)
     assert written(stack).options.serial == 2
     assert written(stack).releases == ()
-    assert stack.rendered("use1-r01-1")["metadata"]["labels"]["k3fleet.io/release"] == (
+    assert stack.rendered()["use1-r01-1"]["metadata"]["labels"]["k3fleet.io/release"] == (
         stack.fleet.release_id
     )
 
@@ -91,7 +93,7 @@ def test_pulumi_may_write_the_file_anew(stack: Stack) -> None:
         for key, value in raw["config"].items()
     }
     path.write_text(yaml.safe_dump(raw))
-    stack.assign({"use1-r01-1": new_id(stack)})
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
     options = written(stack).options
     assert (options.dra, options.bare, options.gateway_admin_port) == (False, True, 0)
 
@@ -108,4 +110,38 @@ def test_a_damaged_configuration_is_named(stack: Stack) -> None:
     """Nothing may be guessed about what replicas run."""
     stack.runner.config_file.write_text("config: [")
     with pytest.raises(ConfigError, match=stack.runner.config_file.name):
-        stack.assign({"use1-r01-1": new_id(stack)})
+        stack.assign({"use1-r01-1": new_id(stack)}, serial=1)
+
+
+def test_a_serial_never_falls(stack: Stack) -> None:
+    """Whatever an old record says: what is deployed refuses older ones."""
+    stack.assign({"use1-r01-1": new_id(stack)}, serial=5)
+    stack.assign({"use1-r01-2": new_id(stack)}, serial=2)
+    assert written(stack).options.serial == 5
+
+
+def test_a_replica_can_be_seen_as_if_it_had_another_release(stack: Stack) -> None:
+    """A killed update may have left either; nothing is written for the question."""
+    text = stack.runner.config_file.read_bytes()
+    seen = stack.rendered({"use1-r01-1": new_id(stack)})
+    assert seen["use1-r01-1"]["metadata"]["labels"]["k3fleet.io/release"] == new_id(stack)
+    assert stack.runner.config_file.read_bytes() == text
+
+
+def test_a_copy_that_is_behind_takes_what_is_deployed(stack: Stack) -> None:
+    """And what the open rollout has written down since, which may be live or not."""
+    old, new = stack.fleet.release_id, new_id(stack)
+    deployed = Deployed(serial=4, releases={"use1-r01-0": new, "use1-r01-1": old})
+    stack.sync(deployed, {"use1-r01-1": new}, serial=5)
+    options = written(stack).options
+    assert options.assignment == {"use1-r01-0": new, "use1-r01-1": new}
+    assert options.serial == 5
+    stack.sync(Deployed(serial=0, releases={}), {}, serial=9)  # never applied: nothing to learn
+    assert written(stack).options.assignment == options.assignment
+
+
+def test_a_release_that_is_not_here_is_named(stack: Stack) -> None:
+    """The working copy is too old for what is deployed: its files are missing."""
+    deployed = Deployed(serial=4, releases={"use1-r01-0": "other-12345678"})
+    with pytest.raises(ConfigError, match="other-12345678 is assigned, and nothing here"):
+        stack.sync(deployed, {}, serial=0)

@@ -1,0 +1,83 @@
+"""The part of a phase that happens in one region: its replicas, its waits, its touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fleet.errors import ApplyError
+from fleet.rollout.state import Do
+from infra.render import KubeObject
+from infra.rollout.checks import differs, listed
+from infra.rollout.region import SiteRegion
+from infra.rollout.waiting import Waiter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a phase has to do in one region, and who may do it."""
+
+    region: SiteRegion
+    replicas: tuple[str, ...]
+    action: Do
+    waiter: Waiter
+    require_held: Callable[[str], None]
+
+    def hold(self) -> None:
+        """Make sure, before a touch, that the region is still ours."""
+        self.require_held(self.region.cluster.region)
+
+    def route(self, *, on: bool) -> None:
+        """Put the leaders into routing, or take them out."""
+        for pod in self.region.leaders():
+            if pod.replica in self.replicas and pod.routed != on:
+                self.hold()
+                self.region.cluster.route(pod, on=on)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Tell an update that failed from one whose API server went away under it."""
+        try:
+            yield
+        except ApplyError:
+            self.region.cluster.owner()  # AwayError where it does not answer
+            raise
+
+    def changed_by_hand(self, *either: str) -> Mapping[str, str]:
+        """Name the region's replicas that are not what is written down, nor one of `either`.
+
+        What is written down may already be ahead of the cluster, or a killed update behind it:
+        the step's own replicas may be of one of two releases.
+        """
+        live = self.region.cluster.workloads()
+        if not live:
+            return {}
+        found = _differing(live, self.region.stack.rendered())
+        for release in either if found else ():
+            other = self.region.stack.rendered(dict.fromkeys(self.replicas, release))
+            found = {n: why for n, why in found.items() if n in _differing(live, other)}
+        return found
+
+    def locked(self) -> str:
+        """Say who updates the stack at the moment."""
+        try:
+            self.region.stack.check_unlocked()
+        except ApplyError as error:
+            return str(error)
+        return ""
+
+
+def named(replicas: Mapping[str, str]) -> str:
+    """Name replicas with what is wrong with each."""
+    return listed(f"{name}: {why}" for name, why in replicas.items())
+
+
+def _differing(
+    live: Mapping[str, KubeObject], rendered: Mapping[str, KubeObject]
+) -> dict[str, str]:
+    return {
+        name: why
+        for name, item in rendered.items()
+        if name in live and (why := differs(live[name], item))
+    }
