@@ -192,7 +192,9 @@ def test_the_oracle_agrees_with_a_real_cache(chat_for: Callable[..., Chat]) -> N
 @pytest.mark.parametrize("behaviour", ["ok", "counted"])
 def test_prompt_lengths_are_predicted(chat_for: Callable[..., Chat], behaviour: str) -> None:
     """With a server that tells token ids, and with one that only counts."""
-    records = play(chat_for(behaviour, run_id=behaviour), 40)
+    played = play(chat_for(behaviour, run_id=behaviour), 40)
+    records = [record for record in played if not record.cancelled]  # who hangs up is told nothing
+    assert len(records) > 20
     assert [r.prompt_tokens for r in records] == [r.predicted_prompt_tokens for r in records]
 
 
