@@ -219,15 +219,16 @@ def _region(name: str, group: Sequence[Record]) -> RegionSummary:
 
 def _slice(t_s: float, region: str, group: Sequence[Record]) -> TimeSlice:
     good = [record for record in group if record.error is None]
+    counted = [record for record in good if record.prompt_tokens is not None]  # not hung up on
     ttfts_ms = [record.ttft_s * 1000 for record in good if record.ttft_s is not None]
     return TimeSlice(
         t_s=t_s,
         region=region,
         requests=len(group),
         errors=len(group) - len(good),
-        prompt_tokens=sum(record.prompt_tokens or 0 for record in good),
-        cached_tokens=sum(record.cached_tokens or 0 for record in good),
-        attainable_tokens=sum(record.attainable_tokens for record in good),
+        prompt_tokens=sum(record.prompt_tokens or 0 for record in counted),
+        cached_tokens=sum(record.cached_tokens or 0 for record in counted),
+        attainable_tokens=sum(record.attainable_tokens for record in counted),
         output_tokens=sum(record.output_tokens or 0 for record in good),
         ttft_p95_ms=_rounded(nearest_rank(ttfts_ms, 0.95)),
     )

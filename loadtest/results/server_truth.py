@@ -4,6 +4,10 @@ Every server has its own names for the same two sums: tokens of prompts, and tho
 cache served. Here they are read from Prometheus pages, as increments over the run: a counter that
 falls was reset by a restart, and has counted from zero since. A page is never added to another
 kind's: frontends and engines see the same requests, so each kind is compared by itself.
+
+Of a call that the client hung up on, or that failed, no answer tells them, and servers differ in
+what they count: Dynamo's frontend counts its prompt and not what was cached. So ours is a range:
+without such calls, with their prompts, and with what was attainable of them too.
 """
 
 from __future__ import annotations
@@ -109,7 +113,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerHit:
-    """Hold the hit rate that one kind of server counted in a region, beside ours."""
+    """Hold the hit rate that one kind of server counted in a region, beside ours.
+
+    `difference_points` is to the nearest end of our range.
+    """
 
     region: str
     source: str
@@ -192,43 +199,68 @@ def cross_check(pages: Sequence[Page], records: Iterable[Record]) -> ServerTruth
     )
 
 
-def _client_sums(records: Iterable[Record]) -> Mapping[str, tuple[int, int]]:
-    """Give prompt and cached tokens of the requests that reported both, by region."""
-    sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for record in records:
+@dataclass(slots=True)
+class _Ours:
+    """Hold the tokens of a region's requests: as answers reported them, and what none told."""
+
+    prompt: int = 0
+    cached: int = 0
+    untold_prompt: int = 0
+    untold_attainable: int = 0
+
+    def add(self, record: Record) -> None:
         if record.error is None and record.cached_tokens is not None:
-            prompt, cached = sums[record.region]
-            sums[record.region] = (
-                prompt + (record.prompt_tokens or 0),
-                cached + record.cached_tokens,
-            )
+            self.prompt += record.prompt_tokens or 0
+            self.cached += record.cached_tokens
+        else:
+            self.untold_prompt += record.prompt_tokens or record.predicted_prompt_tokens
+            self.untold_attainable += record.attainable_tokens
+
+    @property
+    def hit(self) -> float | None:
+        return _share(self.cached, self.prompt)
+
+    def points_from(self, hit: float) -> float | None:
+        """Give how far a server's hit rate is from our range, in percentage points."""
+        sent = self.prompt + self.untold_prompt
+        with_prompts = _share(self.cached, sent)
+        with_caches = _share(self.cached + self.untold_attainable, sent)
+        if self.hit is None or with_prompts is None or with_caches is None:
+            return None
+        ends = (self.hit, with_prompts, with_caches)
+        return round(max(min(ends) - hit, hit - max(ends), 0.0) * 100, 3)
+
+
+def _client_sums(records: Iterable[Record]) -> Mapping[str, _Ours]:
+    sums: defaultdict[str, _Ours] = defaultdict(_Ours)
+    for record in records:
+        sums[record.region].add(record)
     return sums
 
 
-def _hits(pages: Sequence[Page], ours: Mapping[str, tuple[int, int]]) -> Iterable[ServerHit]:
+def _hits(pages: Sequence[Page], ours: Mapping[str, _Ours]) -> Iterable[ServerHit]:
     for region in sorted({page.region for page in pages}):
         here = [page for page in pages if page.region == region]
-        client = _share(*reversed(ours.get(region, (0, 0))))
+        client = ours.get(region, _Ours())
         for source in _SOURCES:
             prompt = _sum(here, source.prompt)
             if not prompt:
                 continue
             cached = sum(_sum(here, name) for name in source.cached)
             hit = _share(cached, prompt)
-            apart = None if hit is None or client is None else abs(hit - client) * 100
             yield ServerHit(
                 region=region,
                 source=source.name,
                 prompt_tokens=int(prompt),
                 cached_tokens=int(cached),
                 hit=hit,
-                client_hit=client,
-                difference_points=None if apart is None else round(apart, 3),
+                client_hit=client.hit,
+                difference_points=None if hit is None else client.points_from(hit),
             )
 
 
 def _findings(
-    pages: Sequence[Page], hits: Sequence[ServerHit], ours: Mapping[str, tuple[int, int]]
+    pages: Sequence[Page], hits: Sequence[ServerHit], ours: Mapping[str, _Ours]
 ) -> Iterable[str]:
     for page in pages:
         if not page.scrapes:
@@ -244,12 +276,12 @@ def _findings(
                 f"the answers reported {hit.client_hit:.1%}: {hit.difference_points:.1f} points "
                 "apart"
             )
-        sent = ours.get(hit.region, (0, 0))[0]
-        if sent and hit.prompt_tokens > sent * (1 + FOREIGN_SHARE):
+        client = ours.get(hit.region, _Ours())
+        sent = client.prompt + client.untold_prompt
+        if client.prompt and hit.prompt_tokens > sent * (1 + FOREIGN_SHARE):
             yield (
-                f"{hit.region}: {hit.source} saw {hit.prompt_tokens:,} prompt tokens, and "
-                f"{sent:,} are of answered requests of this run: somebody else sends too, or many "
-                "requests failed"
+                f"{hit.region}: {hit.source} saw {hit.prompt_tokens:,} prompt tokens, and this run "
+                f"sent {sent:,}: somebody else sends too, or many calls had no end"
             )
 
 

@@ -77,6 +77,22 @@ def test_more_than_two_points_apart_is_a_finding(make_record: Make) -> None:
     assert found[1].worst_points == pytest.approx(2.8)
 
 
+@pytest.mark.parametrize("cached", [512, 512 + 400])
+def test_what_was_hung_up_on_is_no_disagreement(make_record: Make, cached: int) -> None:
+    """A frontend counts its prompt and not what was cached, an engine both; no answer told us."""
+    start = VLLM.format(queries=0, hits=0, external=0)
+    seen = page(start, VLLM.format(queries=1500, hits=cached, external=0))
+    cut = make_record(
+        cancelled=True,
+        prompt_tokens=None,
+        cached_tokens=None,
+        predicted_prompt_tokens=500,
+        attainable_tokens=400,
+    )
+    truth = cross_check([seen], [make_record(), cut])
+    assert (truth.worst_points, truth.findings) == (0.0, ())
+
+
 def test_other_traffic_is_a_finding(make_record: Make) -> None:
     """Somebody else's requests fill caches and queues that we measure."""
     start = VLLM.format(queries=0, hits=0, external=0)

@@ -173,6 +173,9 @@ def test_a_cancelled_request_is_no_error_and_has_no_end(
     )
     summary = summarise([make_record(), cut], make_generator(), CONTEXT)
     assert (summary.errors, summary.cancelled, summary.hit.reported_share) == (0, 1, 1.0)
+    assert [part.attainable_tokens for part in summary.timeline] == [
+        make_record().attainable_tokens
+    ]
     assert (summary.e2e_ms.p99, summary.oracle.length_exact) == (300.0, 1.0)
 
 
