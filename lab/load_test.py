@@ -22,8 +22,8 @@ from loadtest.client.chat import make_chat
 from loadtest.judge.gates import GateSet, gates_file, load_gate_set
 from loadtest.judge.judging import JudgedRun, judge_run
 from loadtest.judge.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
+from loadtest.play.arrival_times import rate_per_minute
 from loadtest.play.load_run import make_traffic
-from loadtest.play.stages import most_level
 from loadtest.prompt.words import read_vocabulary
 from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
@@ -133,10 +133,11 @@ def _expected(settings: LoadSettings) -> float:
     """Estimate the output tokens/s of a load from a sample of its sessions."""
     seeds = Seeds(seed=settings.seed, salt="sizing")
     vocabulary = read_vocabulary(settings.tokenizer_dir)
-    pace = pace_of(make_traffic(settings, vocabulary, seeds))
+    traffic = make_traffic(settings, vocabulary, seeds)
+    pace = pace_of(traffic)
     if not settings.is_open_loop:
         return closed_loop(settings.planned_users, pace)
-    per_minute = settings.sessions_per_minute or most_level(settings.stages)
+    per_minute = rate_per_minute(settings, traffic.arrivals)
     return open_loop(per_minute, settings.planned_s or settings.duration_s, pace)
 
 

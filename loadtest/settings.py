@@ -91,18 +91,25 @@ class LoadSettings(BaseModel):
     @model_validator(mode="after")
     def _one_kind_of_load(self) -> LoadSettings:
         loads = (self.users, self.sessions_per_minute, self.stages or None, self.search)
-        if sum(load is not None for load in loads) != 1:
+        if sum(load is not None for load in loads) + self.as_recorded != 1:
             raise ValueError(
                 "give either users (closed loop), sessions_per_minute (open loop), stages, "
-                "or search"
+                'search, or replay.arrivals "recorded"'
             )
+        if self.as_recorded and not self.traffic.startswith(TRACE_PREFIX):
+            raise ValueError(f'replay.arrivals "recorded" needs traffic {TRACE_PREFIX}PATH')
         return self
+
+    @property
+    def as_recorded(self) -> bool:
+        """Tell whether sessions begin when they began in the recording."""
+        return self.replay.arrivals == "recorded"
 
     @property
     def is_open_loop(self) -> bool:
         """Tell whether sessions begin at a rate, however slowly they are served."""
         by_stages = bool(self.stages) and self.stages[0].users is None
-        return self.sessions_per_minute is not None or by_stages
+        return self.sessions_per_minute is not None or by_stages or self.as_recorded
 
     @property
     def planned_s(self) -> float | None:

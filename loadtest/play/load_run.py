@@ -16,6 +16,7 @@ from fleet.errors import LoadError
 from loadtest.cache.oracle import CacheOracle
 from loadtest.client.chat import Chat, make_chat
 from loadtest.client.model_check import check_models
+from loadtest.play.arrival_times import rate_per_minute
 from loadtest.play.numbering import Numbers
 from loadtest.prompt.calibrate import Ask, Echo, read_token_ids
 from loadtest.prompt.frames import Asker, Frames
@@ -101,7 +102,11 @@ def make_traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -
     if settings.trace_source is not None:
         rules = Rules(options=settings.replay, count=token_counter(settings.tokenizer_dir))
         craft = Craft(vocabulary=vocabulary, scale=scale, seeds=seeds)
-        return TraceTraffic(load_traces(settings.trace_source, rules), craft, settings.replay)
+        traces = load_traces(settings.trace_source, rules)
+        traffic = TraceTraffic(traces, craft, settings.replay)
+        if settings.is_open_loop:
+            rate_per_minute(settings, traffic.arrivals)  # refuses recordings without start times
+        return traffic
     profile = load_profile(settings.traffic)
     require_fit(profile, scale, settings.max_context)
     return ProfileTraffic(profile, vocabulary, scale, seeds, settings.harness)

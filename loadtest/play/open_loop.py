@@ -39,7 +39,7 @@ class OpenLoop:
 
     def _arrive(self) -> None:
         run, recorder = self._play.run, self._play.run.recorder
-        for number, due_s in enumerate(arrivals(run.settings)):
+        for number, due_s in enumerate(arrivals(run.settings, run.traffic.arrivals)):
             wait_s = due_s - recorder.now_s()
             if wait_s > 0 and self._stopping.wait(
                 wait_s

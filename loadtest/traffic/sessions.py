@@ -52,6 +52,11 @@ class Traffic(Protocol):
         """Give the system prompts that many sessions start with, to be warmed before the test."""
         ...
 
+    @property
+    def arrivals(self) -> ArrivalProcess:
+        """Give the process by which sessions arrive in an open loop."""
+        ...
+
 
 class ProfileTraffic:
     """Run the state machine of a profile."""

@@ -16,6 +16,7 @@ from loadtest.prompt.prompts import Message, ToolCall, ToolSet, declare_tool
 from loadtest.prompt.words import Vocabulary, read_vocabulary
 from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
+from loadtest.traffic.arrivals import POISSON, ArrivalProcess
 from loadtest.traffic.sessions import Seeds, Step
 
 pytestmark = pytest.mark.lab
@@ -35,6 +36,7 @@ class Talk:
     name: str
     tools: ToolSet | None
     history: list[Message] = field(default_factory=list)
+    arrivals: ArrivalProcess = POISSON
 
     def session(self, number: int) -> Iterator[Step]:
         rng = Seeds(seed=1, salt=self.name).words(number)

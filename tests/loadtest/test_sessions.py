@@ -19,6 +19,7 @@ from loadtest.prompt.prompts import Message
 from loadtest.prompt.words import Vocabulary
 from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
+from loadtest.traffic.arrivals import POISSON, ArrivalProcess
 from loadtest.traffic.sessions import Seeds, Step
 
 MakeRun = Callable[..., LoadRun]
@@ -51,6 +52,7 @@ class Script:
     """Play one session of given steps."""
 
     steps: Sequence[Step]
+    arrivals: ArrivalProcess = POISSON
 
     def session(self, number: int) -> Iterator[Step]:
         return iter(self.steps)
