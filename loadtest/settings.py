@@ -98,6 +98,8 @@ class LoadSettings(BaseModel):
             )
         if self.as_recorded and not self.traffic.startswith(TRACE_PREFIX):
             raise ValueError(f'replay.arrivals "recorded" needs traffic {TRACE_PREFIX}PATH')
+        if self.search is not None and not self.replay.loop:
+            raise ValueError("search needs replay.loop: how long it takes nobody knows")
         return self
 
     @property

@@ -46,9 +46,7 @@ class _Sent:
 class Conversation:
     """Play one session against one region over one kept-alive connection."""
 
-    def __init__(self, run: LoadRun, number: int | None = None) -> None:
-        if number is None:
-            number = run.next_session_number()
+    def __init__(self, run: LoadRun, number: int) -> None:
         run.recorder.sessions_started += 1
         regions = list(run.settings.targets)
         self._run = run

@@ -24,6 +24,7 @@ from loadtest.replay.block_tree import BlockTree, BlockWords
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.recording import NO_BLOCKS, Call, Part, Trace
 from loadtest.traffic.arrivals import POISSON, ArrivalProcess, RecordedArrivals
+from loadtest.traffic.harness import Prefix
 from loadtest.traffic.sessions import Scale, Seeds, Step
 
 _REASONING_TOKENS = 64
@@ -73,6 +74,10 @@ class TraceTraffic:
                 if part not in given:
                     given[part] = self._craft.message(part, "set")
         return [*messages, *given.values()]
+
+    def prefixes(self) -> Sequence[Prefix]:
+        """Give nothing: no tools are declared."""
+        return ()
 
     @property
     def arrivals(self) -> ArrivalProcess:

@@ -20,6 +20,7 @@ from loadtest.prompt.words import Vocabulary
 from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
 from loadtest.traffic.arrivals import POISSON, ArrivalProcess
+from loadtest.traffic.harness import Prefix
 from loadtest.traffic.sessions import Seeds, Step
 
 MakeRun = Callable[..., LoadRun]
@@ -53,11 +54,15 @@ class Script:
 
     steps: Sequence[Step]
     arrivals: ArrivalProcess = POISSON
+    most_sessions: int | None = None
 
     def session(self, number: int) -> Iterator[Step]:
         return iter(self.steps)
 
     def shared(self) -> Sequence[Message]:
+        return ()
+
+    def prefixes(self) -> Sequence[Prefix]:
         return ()
 
 
@@ -90,7 +95,7 @@ def steps(vocabulary: Vocabulary, count: int, seed: int = 1, **changes: Any) -> 
 
 def play(run: LoadRun, script: Sequence[Step]) -> list[Record]:
     run.traffic = Script(script)
-    conversation = Conversation(run)
+    conversation = Conversation(run, run.next_session_number() or 0)
     records = []
     while (step := conversation.next_step()) is not None:
         records.append(conversation.call(step))
@@ -114,7 +119,7 @@ def test_a_cancelled_connection_is_not_used_again(
     """The rest of the answer is still on it."""
     run = run_for(targets={"a": f"{gateway}/slow"})
     run.traffic = Script(steps(vocabulary, 1, cancel_after=0.25))
-    conversation = Conversation(run)
+    conversation = Conversation(run, run.next_session_number() or 0)
     step = conversation.next_step()
     assert step is not None
     conversation.call(step)
@@ -185,7 +190,7 @@ def bodies_by_session(
     played: dict[int, list[tuple[str, bytes]]] = {}
     for _ in range(sessions):
         number = run.numbers.index + run._numbered * run.numbers.count
-        conversation = Conversation(run)
+        conversation = Conversation(run, run.next_session_number() or 0)
         bodies.clear()
         regions = []
         for _ in range(4):
