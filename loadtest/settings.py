@@ -121,6 +121,14 @@ class LoadSettings(BaseModel):
         return total_s(self.stages) if self.stages else self.duration_s
 
     @property
+    def longest_s(self) -> float:
+        """Give the time that the run takes at most."""
+        if self.search is not None:
+            change_s = 60.0 + self.search.most / self.spawn_per_s
+            return self.search.longest_s + self.search.most_trials * change_s
+        return self.planned_s or self.duration_s
+
+    @property
     def planned_users(self) -> int:
         """Give the most agents that the run means to have; 1 where it does not say."""
         if self.users is not None:
