@@ -10,6 +10,7 @@ from lab.lab import Lab
 from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
 from loadtest.cache.oracle import OracleRules
+from loadtest.judge.gates import gates_file
 from loadtest.replay.formats import load_traces, parse_source
 from loadtest.results.result_options import ResultOptions
 from loadtest.settings import TRACE_PREFIX, LoadSettings
@@ -48,6 +49,7 @@ def load_settings(options: RehearsalOptions, lab: Lab, out_dir: Path) -> LoadSet
         time_scale=options.time_scale,
         seed=options.seed,
         out_dir=out_dir,
+        gates_file=gates_file(options.gates),
         oracle=_oracle_rules(lab, options.token_scale),
         results=ResultOptions(
             metrics={
