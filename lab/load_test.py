@@ -128,7 +128,11 @@ def _checked(
     remarks = [
         remark
         for region, url in settings.targets.items()
-        if (remark := require_model(f"--target {region}", url, settings.model, headers))
+        if (
+            remark := require_model(
+                f"--target {region}", url, settings.model, headers, ca_file=settings.client.ca_file
+            )
+        )
     ]
     step.detail = f"{demand.events_per_s:,.0f} events/s expected of {options.processes} process(es)"
     return target.facts.model_copy(

@@ -174,9 +174,11 @@ class CodingAgentUser(User):
             raise StopUser
         if self._due_s:
             play.lag(play.run.recorder.now_s() - self._due_s)
-        record = self._conversation.call(self._step)
+        record = self._conversation.attempt(self._step)
+        if record is None:
+            self._conversation = None
         self._plan(play)
-        if record.error is not None:
+        if record is None or record.error is not None:
             self._pause_s += FAILURE_PAUSE_S
 
     def on_stop(self) -> None:

@@ -69,7 +69,9 @@ class OpenLoop:
             if self._stopping.wait(max(0.0, due_s - run.recorder.now_s())):
                 break
             self._play.lag(run.recorder.now_s() - due_s)
-            record = conversation.call(step, due_s=due_s)
+            record = conversation.attempt(step, due_s=due_s)
+            if record is None:
+                break
             due_s = run.recorder.now_s()
             if record.error is not None:
                 due_s += FAILURE_PAUSE_S

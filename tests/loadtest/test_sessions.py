@@ -234,3 +234,20 @@ def test_a_reply_with_nothing_in_it_leaves_the_script(vocabulary: Vocabulary) ->
     live = LiveHistory()
     live.took(first.messages, Reply(0.0, error="reset"))
     assert live.messages(second.messages) == second.messages
+
+
+def test_a_call_that_cannot_be_made_ends_its_session_and_is_counted(
+    run_for: MakeRun, vocabulary: Vocabulary, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A frame is learned when it is first used: by then the server may be gone."""
+    run = run_for()
+    stray = Message(role="tool", content=vocabulary.draw(Seeds(seed=1, salt="").lengths(), 3))
+    (step,) = steps(vocabulary, 1)
+    run.traffic = Script([replace(step, messages=(*step.messages, stray))])
+    conversation = Conversation(run, 0)
+    (planned,) = [conversation.next_step()]
+    assert planned is not None
+    assert conversation.attempt(planned) is None
+    recorder = run.recorder
+    assert (recorder.calls_started, recorder.calls_ended) == (1, 0)
+    assert "turn 1 was not sent" in caplog.text
