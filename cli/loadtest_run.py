@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.loadtest_output import show_judged
+from cli.loadtest_search import show_found
 from cli.options import DURATION, MAX_TOKEN_SCALE, FiniteRange, work_dir_option
 from cli.output import output_option
 from cli.wiring import loadtest_surroundings, surroundings
@@ -19,6 +20,7 @@ from lab.load_target import LoadTarget, endpoint_target, lab_target
 from lab.load_test import LoadOptions, load_test
 from lab.rehearsal import Surroundings
 from loadtest.play.stages import Stage, load_stages
+from loadtest.settings_file import Parts, load_of, read_parts
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _PAIR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
@@ -62,7 +64,7 @@ _RESULT_OPTIONS = (
 _LOAD_OPTIONS = (
     click.option(
         "--traffic",
-        metavar="PROFILE|trace:PATH",
+        metavar="PROFILE|trace:[FORMAT:]PATH",
         default="interactive_agent",
         show_default=True,
         help="Traffic profile, or recorded sessions to replay.",
@@ -82,6 +84,10 @@ _LOAD_OPTIONS = (
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="Load that changes: warm-up, ramp, soak, burst, drain. Instead of the three above.",
     ),
+    click.option(
+        "--search", is_flag=True,
+        help="Find the most agents within the limits of the gates, or of `search` in --settings.",
+    ),
     click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic."),
     click.option(
         "--token-scale", type=FiniteRange(1, MAX_TOKEN_SCALE), help="Divide lengths by this."
@@ -89,6 +95,12 @@ _LOAD_OPTIONS = (
     click.option("--time-scale", type=FiniteRange(1, 1_000_000), help="Divide pauses by this."),
 )  # fmt: skip
 _RUN_OPTIONS = (
+    click.option(
+        "--settings", "settings_file", metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="YAML or JSON with what the options lack: harness, replay, session, client, oracle, "
+        "results, search. See docs/loadtest.md.",
+    ),
     click.option(
         "--gates",
         metavar="NAME|FILE",
@@ -154,13 +166,17 @@ def run(fleet_file: Path | None, work_dir: Path | None, output: str, **given: An
         k3fleet loadtest run fleets/demo.yaml --duration 5m
         k3fleet loadtest run --target eu=https://llm.example --model kimi-k3 \\
             --tokenizer ~/kimi-k3 --api-key-file ~/.key --users 50 --processes 4
+        k3fleet loadtest run fleets/demo.yaml --search
     """
-    stages = _stages(given)
-    target, around, folder = _target(fleet_file, work_dir, given)
+    parts = read_parts(given["settings_file"]) if given["settings_file"] else {}
+    stages = _stages(given, load_of(parts))
+    target, around, folder = _target(fleet_file, work_dir, given, parts)
     started = f"{around.now():%Y%m%d-%H%M%S-%f}"
     options = LoadOptions(
         settings={**{name: given[name] for name in _OF_SETTINGS}, "stages": stages},
         out_dir=(given["out_dir"] or folder / FOLDER / started).absolute(),
+        parts=parts,
+        searches=given["search"],
         gates=given["gates"],
         processes=given["processes"],
         web_port=given["web_port"],
@@ -168,11 +184,14 @@ def run(fleet_file: Path | None, work_dir: Path | None, output: str, **given: An
         output_tokens_per_s=given["output_tokens_per_s"],
         force_undersized=given["force_undersized"],
     )
-    show_judged(load_test(target, options, around), options.out_dir, output)
+    judged = load_test(target, options, around)
+    if judged.run.settings.search is not None:
+        show_found(options.out_dir, output)
+    show_judged(judged, options.out_dir, output)
 
 
 def _target(
-    fleet_file: Path | None, work_dir: Path | None, given: Mapping[str, Any]
+    fleet_file: Path | None, work_dir: Path | None, given: Mapping[str, Any], parts: Parts
 ) -> tuple[LoadTarget, Surroundings, Path]:
     """Choose between a fleet's lab and an endpoint."""
     if fleet_file is not None:
@@ -187,15 +206,21 @@ def _target(
         around = surroundings(fleet, work_dir)
         return lab_target(fleet, around.work_dir), around, around.work_dir
     around = loadtest_surroundings(work_dir)
-    return _endpoint(given), around, around.work_dir
+    return _endpoint(given, parts), around, around.work_dir
 
 
-def _stages(given: Mapping[str, Any]) -> tuple[Stage, ...] | None:
+def _stages(given: Mapping[str, Any], in_file: str | None) -> tuple[Stage, ...] | None:
     """Read the shape of the load, and refuse two loads at once."""
     load = {name: given[name] for name in ("users", "sessions_per_minute", "stages_file")}
     named = [f"--{name.removesuffix('_file')}" for name, value in load.items() if value is not None]
+    if given["search"]:
+        named.append("--search")
+    if in_file and not (given["search"] and in_file == "search"):
+        named.append(f"{in_file} in --settings")
     if len(named) > 1:
         raise ConfigError(f"{', '.join(named).replace('_', '-')}: both given. Choose one.")
+    if given["duration_s"] is not None and (given["search"] or in_file == "search"):
+        raise ConfigError("--duration: a search ends when it has found the limit. Leave it out.")
     if given["stages_file"] is None:
         return None
     if given["duration_s"] is not None:
@@ -203,12 +228,13 @@ def _stages(given: Mapping[str, Any]) -> tuple[Stage, ...] | None:
     return load_stages(given["stages_file"])
 
 
-def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
+def _endpoint(given: Mapping[str, Any], parts: Parts) -> LoadTarget:
     targets = _targets(given["targets"])
-    if not (given["users"] or given["sessions_per_minute"] or given["stages_file"]):
+    loads = ("users", "sessions_per_minute", "stages_file", "search")
+    if not (any(given[name] for name in loads) or load_of(parts)):
         raise ConfigError(
             "--users: how much load an endpoint can take nobody told. "
-            "Give --users N, --sessions-per-minute R or --stages FILE."
+            "Give --users N, --sessions-per-minute R, --stages FILE or --search."
         )
     for name, option in (("model", "--model NAME"), ("tokenizer_dir", "--tokenizer DIR")):
         if given[name] is None:
@@ -216,6 +242,8 @@ def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
     known = ("model", "tokenizer_dir", "api_key_file")
     settings = {name: given[name] for name in known if given[name] is not None}
     settings["results"] = _results(given, targets)
+    for name in settings["results"].keys() & parts.get("results", {}):
+        raise ConfigError(f"--{name}, results.{name} in --settings: both given. Choose one.")
     return endpoint_target(targets, settings, block_size=given["block_size"])
 
 
@@ -230,7 +258,7 @@ def _results(given: Mapping[str, Any], targets: Mapping[str, str]) -> dict[str, 
             raise ConfigError(
                 f"{option} {unknown[0]}: is no region of --target. Known: {', '.join(targets)}."
             )
-    return {"metrics": metrics, "gpus": gpus or None}
+    return {name: value for name, value in (("metrics", metrics), ("gpus", gpus)) if value}
 
 
 def _pairs(option: str, words: tuple[str, ...]) -> list[tuple[str, str]]:

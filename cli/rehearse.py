@@ -27,7 +27,7 @@ WEB_PORT = 8089  # Locust's own default
     "--traffic",
     default="interactive_agent",
     show_default=True,
-    metavar="PROFILE|profile:PATH|trace:PATH",
+    metavar="PROFILE|profile:PATH|trace:[FORMAT:]PATH",
     help="Traffic profile, or recorded sessions to replay.",
 )
 @click.option(
@@ -58,10 +58,10 @@ WEB_PORT = 8089  # Locust's own default
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic.")
 @click.option(
     "--gates",
-    "gates_file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Limits to judge by. Default: those in loadtest/judge/gates.yaml.",
+    metavar="NAME|FILE",
+    default="rehearsal",
+    show_default=True,
+    help="Limits to judge by: rehearsal, endpoint, launch, drained, or a file.",
 )
 @click.option(
     "--web", is_flag=True, help="Show Locust's web UI on 127.0.0.1:8089 while traffic runs."

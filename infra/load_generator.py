@@ -1,17 +1,19 @@
 """Put a load generator beside a region: a Locust master with its web page, and workers.
 
-It sends to the region's own gateway, as clients do, but without their network. Nothing
-runs until somebody presses start on the page, which only `kubectl port-forward` reaches.
+It sends to the region's own gateway, as clients do, but without their network; its master reads
+what the frontends count, to cross-check what their answers say. Nothing runs until somebody
+presses start on the page, which only `kubectl port-forward` reaches.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
+from fleet.prefix_reuse import prefix_reuse
 from fleet.spec import LoadtestSpec
 from infra.secret_references import LOADTEST_KEY_KEY
 
@@ -30,6 +32,28 @@ LOCUSTFILE = "loadtest/locustfiles/agentic.py"  # in the project's folder
 STOP_TIMEOUT_S = 8
 USERS_PER_REPLICA = 2
 HASH_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Where a region is asked: requests at its gateway, counters at its frontends."""
+
+    namespace: str
+    gateway_port: int
+    frontend_port: int | None  # None: no frontends
+
+    @property
+    def target(self) -> str:
+        """Give the URL that requests go to."""
+        return f"http://gateway.{self.namespace}.svc.cluster.local:{self.gateway_port}"
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """Name the pages with counters: `dns+` is one for every address behind the name."""
+        if self.frontend_port is None:
+            return ()
+        host = f"frontend.{self.namespace}.svc.cluster.local"
+        return (f"dns+http://{host}:{self.frontend_port}/metrics",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +94,12 @@ class LoadPod:
     generator: LoadGenerator
 
 
-def load_generator(
-    fleet: Fleet, region: RegionPlan, namespace: str, gateway_port: int
-) -> LoadGenerator | None:
+def load_generator(fleet: Fleet, region: RegionPlan, at: Listeners) -> LoadGenerator | None:
     """Compute the generator of a region; None where the fleet file asks for none."""
     spec = fleet.spec.loadtest
     if spec is None:
         return None
-    target = f"http://gateway.{namespace}.svc.cluster.local:{gateway_port}"
-    settings = json.dumps(_settings(fleet, spec, region, target), indent=1) + "\n"
+    settings = json.dumps(_settings(fleet, spec, region, at), indent=1) + "\n"
     digest = hashlib.sha256(settings.encode()).hexdigest()[:HASH_DIGITS]
     return LoadGenerator(
         image=spec.image,
@@ -107,7 +128,7 @@ def load_generator(
 
 
 def _settings(
-    fleet: Fleet, spec: LoadtestSpec, region: RegionPlan, target: str
+    fleet: Fleet, spec: LoadtestSpec, region: RegionPlan, at: Listeners
 ) -> dict[str, object]:
     """Write the settings of `loadtest`; a test has its own reader read them.
 
@@ -119,9 +140,12 @@ def _settings(
         if fleet.spec.secrets.loadtest_key
         else {}
     )
+    reuse = prefix_reuse(fleet.model, fleet.hardware, fleet.release)
     return {
         **key,
-        "targets": {region.name: target},
+        **({"oracle": asdict(reuse)} if reuse else {}),
+        **({"results": {"metrics": {region.name: at.pages}}} if at.pages else {}),
+        "targets": {region.name: at.target},
         "model": fleet.model.repo,
         "tokenizer_dir": spec.tokenizer_dir,
         "block_size": fleet.release.block_size,

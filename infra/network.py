@@ -3,7 +3,8 @@
 Only incoming traffic is restricted. Outgoing traffic is not: pods need the API
 server and the name service, whose addresses no chart can know, and the weights
 stage needs the hub, which is known by name only. A load generator is the exception:
-it asks the gateway, and must not be able to ask anybody else.
+it asks the gateway, and must not be able to ask anybody else; its master, which sends no load,
+reads the page on which frontends count.
 """
 
 from __future__ import annotations
@@ -70,19 +71,22 @@ def network_policies(ports: Ports, monitoring: str) -> tuple[NetworkPolicy, ...]
     return (_DENY, gateway, frontend, _engine(Allowed(apps=("frontend", "engine")), scraped))
 
 
-def load_policies(gateway_port: int) -> tuple[NetworkPolicy, ...]:
-    """Let a load generator ask the gateway, and its workers their master.
+def load_policies(ports: Ports) -> tuple[NetworkPolicy, ...]:
+    """Let a load generator ask the gateway, its workers their master, and that one the counters.
 
     Names are resolved wherever the cluster has its name service.
     """
     names = Allowed(port=53, protocols=("UDP", "TCP"))
     return (
+        *_counters(ports.frontend),
         NetworkPolicy(
             name=MASTER,
             app=MASTER,
             reason="Its page has no password: only port-forward reaches it",
             allowed=(Allowed(apps=(WORKER,), port=MASTER_PORT),),
-            asks=(),
+            asks=()
+            if ports.frontend is None
+            else (Allowed(apps=("frontend",), port=ports.frontend), names),
         ),
         NetworkPolicy(
             name=WORKER,
@@ -90,12 +94,24 @@ def load_policies(gateway_port: int) -> tuple[NetworkPolicy, ...]:
             reason="It stands for clients, which have no way around the gateway either",
             allowed=(),
             asks=(
-                Allowed(apps=("gateway",), port=gateway_port),
+                Allowed(apps=("gateway",), port=ports.gateway),
                 Allowed(apps=(MASTER,), port=MASTER_PORT),
                 names,
             ),
         ),
     )
+
+
+def _counters(port: int | None) -> tuple[NetworkPolicy, ...]:
+    if port is None:
+        return ()
+    counted = NetworkPolicy(
+        name="frontend-counters",
+        app="frontend",
+        reason="A load test compares what frontends count with what their answers say",
+        allowed=(Allowed(apps=(MASTER,), port=port),),
+    )
+    return (counted,)
 
 
 _DENY = NetworkPolicy(

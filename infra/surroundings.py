@@ -13,7 +13,7 @@ from fleet.plan import RegionPlan
 from infra import frontend
 from infra.dashboard import dashboard_json
 from infra.engine import SYSTEM_PORT
-from infra.load_generator import LoadGenerator, LoadPod, load_generator
+from infra.load_generator import Listeners, LoadGenerator, LoadPod, load_generator
 from infra.monitoring import monitoring
 from infra.network import Ports, load_policies, network_policies
 from infra.options import Options
@@ -76,7 +76,8 @@ def serving_surroundings(
         Part(template="serving/network-policy", item=policy)
         for policy in network_policies(ports, options.monitoring_namespace)
     ]
-    if generator := load_generator(fleet, region, namespace, gateway_port):
+    at = Listeners(namespace=namespace, gateway_port=ports.gateway, frontend_port=ports.frontend)
+    if generator := load_generator(fleet, region, at):
         parts += _load_generator(generator, ports)
     if ports.frontend is not None:
         parts.append(Part(template="serving/frontend-autoscaler"))
@@ -98,10 +99,7 @@ def _weights_stage(staging: StagingValues) -> list[Part]:
 
 def _load_generator(generator: LoadGenerator, ports: Ports) -> list[Part]:
     return [
-        *(
-            Part(template="serving/network-policy", item=policy)
-            for policy in load_policies(ports.gateway)
-        ),
+        *(Part(template="serving/network-policy", item=policy) for policy in load_policies(ports)),
         Part(template="serving/loadtest-config", item=generator),
         Part(template="serving/loadtest-service", item=generator),
         *(

@@ -62,8 +62,8 @@ def region_settings(fleet: Fleet, region: str) -> LoadSettings:
 
 
 def fetch_results(fleet: Fleet, region: str, shell: PodShell, folder: Path) -> None:
-    """Bring the files of all workers into one folder."""
-    pods = shell.pods(WORKER)
+    """Bring the files of master and workers into one folder."""
+    pods = (*shell.pods(WORKER), *shell.pods(MASTER))
     if fleet.spec.loadtest is not None and fleet.spec.loadtest.results_claim:
         pods = pods[:1]  # all of them have the same folder
     command = collected.in_pod_command(

@@ -62,11 +62,14 @@ class LoadProcess:
     def _watch(self, service: Service, step: Step) -> bool:
         """Wait; a first signal asks the generator to end, and it may say what it did."""
         began = self.clock()
+        most = "" if self.settings.search is None else "at most "
         try:
             while service.running:
                 elapsed_s = self.clock() - began
-                asked_s = self.settings.planned_s or self.settings.duration_s
-                step.update(f"{elapsed_s:.0f} of {asked_s:.0f} s, {self._requests()} requests")
+                asked_s = self.settings.longest_s
+                step.update(
+                    f"{elapsed_s:.0f} of {most}{asked_s:.0f} s, {self._requests()} requests"
+                )
                 if not self.watched and elapsed_s > asked_s + OVERTIME_S:
                     raise LoadError(
                         f"load test: still running {OVERTIME_S:.0f} s after its end. "

@@ -10,6 +10,8 @@ from lab.lab import Lab
 from lab.ports import require_free_port
 from lab.rehearsal import RehearsalOptions
 from loadtest.cache.oracle import OracleRules
+from loadtest.cache.release_rules import release_rules
+from loadtest.judge.gates import gates_file
 from loadtest.replay.formats import load_traces, parse_source
 from loadtest.results.result_options import ResultOptions
 from loadtest.settings import TRACE_PREFIX, LoadSettings
@@ -48,6 +50,7 @@ def load_settings(options: RehearsalOptions, lab: Lab, out_dir: Path) -> LoadSet
         time_scale=options.time_scale,
         seed=options.seed,
         out_dir=out_dir,
+        gates_file=gates_file(options.gates),
         oracle=_oracle_rules(lab, options.token_scale),
         results=ResultOptions(
             metrics={
@@ -61,11 +64,11 @@ def load_settings(options: RehearsalOptions, lab: Lab, out_dir: Path) -> LoadSet
 def _oracle_rules(lab: Lab, token_scale: int) -> OracleRules:
     """Give the rules of the engines that run: mocked ones reuse blocks, whatever the release does.
 
-    They hold as many blocks as the release's memory gives them; a house engine does not say.
+    They hold as many blocks as the release's memory gives them.
     """
     fleet = lab.settings.fleet
     role = fleet.release.roles[0]  # where prefill is apart, it comes first
     engines = mocked_engines(fleet, token_scale)
     if fleet.release_id not in engines:
-        return OracleRules()
+        return release_rules(fleet.model, fleet.hardware, fleet.release)
     return OracleRules(capacity_blocks=engines[fleet.release_id][role].blocks)

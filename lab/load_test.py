@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,17 @@ from lab.steps import Step, Steps
 from loadtest.client.chat import make_chat
 from loadtest.judge.gates import GateSet, gates_file, load_gate_set
 from loadtest.judge.judging import JudgedRun, judge_run
+from loadtest.judge.search_limits import search_limits
 from loadtest.judge.sizing import Demand, closed_loop, open_loop, pace_of, undersized, workers_note
+from loadtest.play.arrival_times import rate_per_minute
 from loadtest.play.load_run import make_traffic
-from loadtest.play.stages import most_level
 from loadtest.prompt.words import read_vocabulary
 from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
 from loadtest.settings import LoadSettings
+from loadtest.settings_file import Parts, load_of, overlaid
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
 
@@ -41,6 +43,10 @@ class LoadOptions:
     settings: Mapping[str, Any]
     """Fields of LoadSettings."""
     out_dir: Path
+    parts: Parts = field(default_factory=dict)
+    """What of the settings' nested parts differs from the target's."""
+    searches: bool = False
+    """Search the most agents, within the limits of the gates where `parts` name none."""
     gates: str | None = None
     processes: int = 1
     web_port: int | None = None
@@ -68,13 +74,18 @@ def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) ->
 
 def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
     given = {name: value for name, value in options.settings.items() if value is not None}
-    if given.keys() & {"users", "sessions_per_minute", "stages"}:
-        fixed = {k: v for k, v in target.settings.items() if k != "users"}
-    else:
-        fixed = dict(target.settings)
-    gates = {"gates_file": gates_file(options.gates or target.gates)}
+    gates = gates_file(options.gates or target.gates)
+    parts = options.parts
+    if options.searches and "search" not in parts:
+        parts = {**parts, "search": search_limits(load_gate_set(gates))}
+    fixed = dict(target.settings)
+    if given.keys() & {"users", "sessions_per_minute", "stages"} or load_of(parts):
+        fixed.pop("users", None)
+    fields = overlaid({**fixed, **given}, parts)
     try:
-        return LoadSettings.model_validate({**fixed, **given, **gates, "out_dir": options.out_dir})
+        return LoadSettings.model_validate(
+            {**fields, "gates_file": gates, "out_dir": options.out_dir}
+        )
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(
@@ -83,6 +94,8 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
 
 
 def _option(path: tuple[int | str, ...]) -> str:
+    if len(path) > 1 and path[0] != "results":
+        return f"--settings: {'.'.join(str(part) for part in path)}"
     parts = [part for part in path if part != "results"]  # what is nested has an option of its own
     name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
@@ -115,7 +128,11 @@ def _checked(
     remarks = [
         remark
         for region, url in settings.targets.items()
-        if (remark := require_model(f"--target {region}", url, settings.model, headers))
+        if (
+            remark := require_model(
+                f"--target {region}", url, settings.model, headers, ca_file=settings.client.ca_file
+            )
+        )
     ]
     step.detail = f"{demand.events_per_s:,.0f} events/s expected of {options.processes} process(es)"
     return target.facts.model_copy(
@@ -133,10 +150,13 @@ def _expected(settings: LoadSettings) -> float:
     """Estimate the output tokens/s of a load from a sample of its sessions."""
     seeds = Seeds(seed=settings.seed, salt="sizing")
     vocabulary = read_vocabulary(settings.tokenizer_dir)
-    pace = pace_of(make_traffic(settings, vocabulary, seeds))
+    traffic = make_traffic(settings, vocabulary, seeds)
+    pace = pace_of(traffic)
     if not settings.is_open_loop:
-        return closed_loop(settings.planned_users, pace)
-    per_minute = settings.sessions_per_minute or most_level(settings.stages)
+        # A search goes as far as it can: a generator that is late ends it.
+        users = settings.search.start if settings.search else settings.planned_users
+        return closed_loop(users, pace)
+    per_minute = rate_per_minute(settings, traffic.arrivals)
     return open_loop(per_minute, settings.planned_s or settings.duration_s, pace)
 
 

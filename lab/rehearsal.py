@@ -24,7 +24,7 @@ class RehearsalOptions:
     time_scale: float = 60.0
     seed: int = 1
     tokenizer_dir: Path | None = None
-    gates_file: Path | None = None
+    gates: str = "rehearsal"
     web_port: int | None = None
     keep: bool = False
 

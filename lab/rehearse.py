@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -29,11 +29,11 @@ from lab.state import LabState
 from lab.steps import Steps
 from lab.traffic import run_traffic
 from lab.work_folder import claim
-from loadtest.judge.gates import DEFAULT_GATES_FILE, Gate, Judgement, about, judge, load_gates
+from loadtest.judge.gates import GateSet, gates_file, load_gate_set
+from loadtest.judge.judging import JudgedRun, judge_run
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.run_folder import read_run
-from loadtest.results.summary import Summary, summarise
-from loadtest.settings import SETTINGS_FILE, read_settings
+from loadtest.results.saved_run import read_saved
 from verify.smoke import reports_cached
 
 AFTER_PACKING = ("engines", "traffic", "judge")
@@ -49,7 +49,7 @@ class _Run:
     fleet: Fleet
     plan: Plan
     options: RehearsalOptions
-    gates: Sequence[Gate]
+    gates: GateSet
     around: Surroundings
     folder: Path
     steps: Steps
@@ -63,7 +63,7 @@ def rehearse(fleet: Fleet, options: RehearsalOptions, around: Surroundings) -> R
     Raises FleetError when a step could not be done (the report then says which), and
     Interrupted after clean-up when a signal came.
     """
-    gates = load_gates(options.gates_file or DEFAULT_GATES_FILE)
+    gates = load_gate_set(gates_file(options.gates))
     check_traffic(options)
     plan = make_plan(fleet)
     with claim(around.work_dir):
@@ -73,7 +73,7 @@ def rehearse(fleet: Fleet, options: RehearsalOptions, around: Surroundings) -> R
 def _rehearse(
     fleet: Fleet,
     plan: Plan,
-    gates: Sequence[Gate],
+    gates: GateSet,
     options: RehearsalOptions,
     around: Surroundings,
 ) -> Rehearsal:
@@ -141,8 +141,9 @@ def _serve_and_judge(run: _Run, lab: Lab) -> None:
     with run.steps.step("traffic") as step:
         run_traffic(lab, settings, step, web_port=run.options.web_port)
     with run.steps.step("judge") as step:
-        summary, judgement = _judge(run, lab)
-        run.findings.summary, run.findings.judgement = summary, judgement
+        judged = _judge(run, lab)
+        judgement, run.findings.notes = judged.judgement, judged.notes
+        run.findings.summary, run.findings.judgement = judged.summary, judgement
         failed = ", ".join(gate.id for gate in judgement.gates if gate.status == "fail")
         step.detail = f"{judgement.verdict}: {failed}" if failed else judgement.verdict
 
@@ -151,7 +152,7 @@ def _warn_of_hidden_cache(run: _Run, lab: Lab) -> None:
     """Say before the traffic that gates will have nothing to measure: engines differ here."""
     model = lab.settings.model_name
     hidden = [name for name, url in lab.targets.items() if not reports_cached(url, model)]
-    gates = [gate.id for gate in run.gates if gate.metric.startswith("hit.")]
+    gates = [gate.id for gate in run.gates.gates if gate.metric.startswith("hit.")]
     if hidden and gates:
         run.around.progress.note(
             f"{', '.join(hidden)}: answers have no usage.prompt_tokens_details.cached_tokens, so "
@@ -159,7 +160,7 @@ def _warn_of_hidden_cache(run: _Run, lab: Lab) -> None:
         )
 
 
-def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
+def _judge(run: _Run, lab: Lab) -> JudgedRun:
     files = read_run(run.folder)
     generator = files.generator
     began = datetime.fromisoformat(generator.started_at).timestamp()
@@ -185,9 +186,7 @@ def _judge(run: _Run, lab: Lab) -> tuple[Summary, Judgement]:
         machine=Machine.here(),
     )
     write_facts(facts, run.folder)  # so that the run can be judged again without the lab
-    settings = read_settings(run.folder / SETTINGS_FILE)
-    summary = summarise(files.records, files.generator, facts.context(settings, files))
-    return summary, judge(summary, about(run.gates, settings))
+    return judge_run(read_saved(run.folder), run.gates)
 
 
 def _ask_idle(lab: Lab, busy: set[str]) -> frozenset[str]:

@@ -34,6 +34,7 @@ class Findings:
     packing: Packing | None = None
     summary: Summary | None = None
     judgement: Judgement | None = None
+    notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     traffic_began: float = 0.0
     peak_memory_bytes: int = 0
@@ -72,6 +73,7 @@ def build_report(
         },
         "router": fleet.router.model_dump(mode="json"),
         "traffic": _traffic(options, findings),
+        "notes": list(findings.notes),
         "load": summary_json(findings.summary) if findings.summary else None,
         "gates": _gates(findings),
         "events": [_event(event, findings.traffic_began) for event in findings.events],

@@ -91,18 +91,27 @@ class LoadSettings(BaseModel):
     @model_validator(mode="after")
     def _one_kind_of_load(self) -> LoadSettings:
         loads = (self.users, self.sessions_per_minute, self.stages or None, self.search)
-        if sum(load is not None for load in loads) != 1:
+        if sum(load is not None for load in loads) + self.as_recorded != 1:
             raise ValueError(
                 "give either users (closed loop), sessions_per_minute (open loop), stages, "
-                "or search"
+                'search, or replay.arrivals "recorded"'
             )
+        if self.as_recorded and not self.traffic.startswith(TRACE_PREFIX):
+            raise ValueError(f'replay.arrivals "recorded" needs traffic {TRACE_PREFIX}PATH')
+        if self.search is not None and not self.replay.loop:
+            raise ValueError("search needs replay.loop: how long it takes nobody knows")
         return self
+
+    @property
+    def as_recorded(self) -> bool:
+        """Tell whether sessions begin when they began in the recording."""
+        return self.replay.arrivals == "recorded"
 
     @property
     def is_open_loop(self) -> bool:
         """Tell whether sessions begin at a rate, however slowly they are served."""
         by_stages = bool(self.stages) and self.stages[0].users is None
-        return self.sessions_per_minute is not None or by_stages
+        return self.sessions_per_minute is not None or by_stages or self.as_recorded
 
     @property
     def planned_s(self) -> float | None:
@@ -110,6 +119,14 @@ class LoadSettings(BaseModel):
         if self.search is not None:
             return None
         return total_s(self.stages) if self.stages else self.duration_s
+
+    @property
+    def longest_s(self) -> float:
+        """Give the time that the run takes at most."""
+        if self.search is not None:
+            change_s = 60.0 + self.search.most / self.spawn_per_s
+            return self.search.longest_s + self.search.most_trials * change_s
+        return self.planned_s or self.duration_s
 
     @property
     def planned_users(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from pathlib import Path
 
 import httpx2
 
@@ -14,7 +16,14 @@ MODELS_PATH = "/v1/models"
 _SHOWN_MODELS = 20
 
 
-def require_model(where: str, base_url: str, model: str, headers: Mapping[str, str]) -> str | None:
+def require_model(
+    where: str,
+    base_url: str,
+    model: str,
+    headers: Mapping[str, str],
+    *,
+    ca_file: Path | None = None,
+) -> str | None:
     """Raise ConfigError, which begins with `where`, when the endpoint cannot serve the model.
 
     Returns a remark when the endpoint does not say which models it has.
@@ -22,7 +31,7 @@ def require_model(where: str, base_url: str, model: str, headers: Mapping[str, s
     at = f"{where}: {base_url}"
     if base_url.rstrip("/").endswith("/v1"):
         raise ConfigError(f"{at}: ends with /v1, which is added to it. Leave /v1 out.")
-    reply = _get(at, base_url.rstrip("/") + MODELS_PATH, headers)
+    reply = _get(at, base_url.rstrip("/") + MODELS_PATH, headers, ca_file)
     if reply.status_code in {401, 403}:
         raise ConfigError(
             f"{at}: refuses the key (HTTP {reply.status_code}). "
@@ -44,14 +53,25 @@ def require_model(where: str, base_url: str, model: str, headers: Mapping[str, s
     return None
 
 
-def _get(at: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) -> httpx2.Response:
+    context = ssl.create_default_context(cafile=ca_file)
     try:
-        return httpx2.get(url, headers=dict(headers), timeout=TIMEOUT_S, trust_env=False)
+        return httpx2.get(
+            url, headers=dict(headers), timeout=TIMEOUT_S, trust_env=False, verify=context
+        )
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise ConfigError(
-            f"{at}: does not answer ({type(error).__name__}). "
-            "Start the server first, or check the URL."
-        ) from error
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise ConfigError(
+                f"{at}: has a certificate of an authority that is not known here. "
+                "Name its certificates: client.ca_file in the file of --settings."
+            ) from error
+        raise _silent(at, error) from error
+
+
+def _silent(at: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"{at}: does not answer ({type(error).__name__}). Start the server first, or check the URL."
+    )
 
 
 def _is_html(reply: httpx2.Response) -> bool:

@@ -20,6 +20,7 @@ def terminal_summary(report: Mapping[str, Any] | Report) -> Group:
     """Return the renderables for `rich`: verdict, gates, hit per region, slowest steps."""
     found = read_report(report)
     parts: list[RenderableType] = [banner(found, verdict_reason(found)), *machine_line(found)]
+    parts += [Text(note, style="yellow") for note in found.notes]
     parts += [Text(problem, style="red") for problem in found.packing.problems]
     parts += load_parts(found)
     lost = sum(event.what == "lost" for event in found.events)

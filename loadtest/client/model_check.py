@@ -15,6 +15,7 @@ from geventhttpclient import HTTPClient
 
 from fleet.errors import ConfigError, Problem
 from loadtest.client.chat import Chat
+from loadtest.client.transport import tls_context
 from loadtest.settings import SETTINGS_FILE
 
 MODELS_PATH = "/v1/models"
@@ -36,7 +37,7 @@ def check_models(chat: Chat) -> None:
 
 
 def _faults(url: str, chat: Chat) -> Iterator[tuple[str, str]]:
-    answer = _get(url, chat.headers)
+    answer = _get(url, chat)
     if answer is None:
         return
     status, kind, text = answer
@@ -52,11 +53,15 @@ def _faults(url: str, chat: Chat) -> Iterator[tuple[str, str]]:
         )
 
 
-def _get(url: str, headers: dict[str, str]) -> tuple[int, str, bytes] | None:
+def _get(url: str, chat: Chat) -> tuple[int, str, bytes] | None:
     """Ask for the list; None when there is no answer, or only that of something broken."""
     path = urlsplit(url).path.rstrip("/") + MODELS_PATH
     client = HTTPClient.from_url(
-        url, headers=headers, connection_timeout=_PATIENCE_S, network_timeout=_PATIENCE_S
+        url,
+        headers=chat.headers,
+        connection_timeout=_PATIENCE_S,
+        network_timeout=_PATIENCE_S,
+        ssl_context_factory=lambda **_: tls_context(chat.settings.client.ca_file),
     )
     try:
         response = client.get(path)

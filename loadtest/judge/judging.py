@@ -22,6 +22,12 @@ class JudgedRun:
     summary: Summary
     judgement: Judgement
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Give what a reader has to know before the figures."""
+        faults = (f"No whole run: {fault}." for fault in self.run.faults)
+        return (*self.run.facts.notes, *faults, *self.summary.run.findings)
+
     def report(self) -> dict[str, Any]:
         """Give report.json; docs/loadtest.md says what its fields are."""
         run, settings, facts = self.run, self.run.settings, self.run.facts
@@ -33,7 +39,7 @@ class JudgedRun:
             "verdict": self.judgement.verdict,
             "started_at": run.generator.started_at,
             "command": list(facts.command),
-            "notes": [*facts.notes, *self.summary.run.findings],
+            "notes": list(self.notes),
             "real": list(facts.real),
             "mocked": list(facts.mocked),
             "unknown": list(facts.unknown),

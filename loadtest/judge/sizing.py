@@ -52,7 +52,7 @@ class AgentPace:
 def pace_of(traffic: Traffic) -> AgentPace:
     """Sample sessions of a traffic: tokens over the time of pauses and of answers."""
     tokens, seconds, sessions = 0.0, 0.0, 0
-    for number in range(_SAMPLED_SESSIONS):
+    for number in range(min(_SAMPLED_SESSIONS, traffic.most_sessions or _SAMPLED_SESSIONS)):
         sessions += 1
         for step in islice(traffic.session(number), _SAMPLED_STEPS):
             tokens += step.output_tokens

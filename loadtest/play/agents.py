@@ -47,6 +47,11 @@ class Arrivals(Protocol):
         """Count the sessions in play."""
         ...
 
+    @property
+    def is_over(self) -> bool:
+        """Tell whether all sessions that the traffic has were played."""
+        ...
+
     def stop(self) -> None:
         """Make no more, and wait for calls in flight."""
         ...
@@ -62,6 +67,8 @@ class Play:
     arrivals_due: int = 0
     """Sessions of the whole test, of all processes, that should have begun."""
     is_stopping: bool = False
+    at_work: set[int] = field(default_factory=set)
+    """Users of the closed loop that have a session."""
     lags: Histogram = field(default_factory=Histogram)
     """How late things were since somebody last took it."""
     chunks: int = 0
@@ -86,6 +93,13 @@ class Play:
         """Note how late something happened that had a due time."""
         self.run.recorder.lag(late_s)
         self.lags.add(max(0.0, late_s) * 1000)
+
+    @property
+    def is_played_out(self) -> bool:
+        """Tell whether nothing is left to play here, and nothing will be."""
+        if self.arrivals is not None:
+            return self.arrivals.is_over
+        return self.run.is_given_out and not self.at_work
 
     def stop(self) -> None:
         """End the arrivals; safe to call twice."""
@@ -145,7 +159,7 @@ class CodingAgentUser(User):
             return
         recorder = play.run.recorder
         recorder.most_users = max(recorder.most_users, runner.user_count)
-        self._plan(play.run)
+        self._plan(play)
 
     def wait_time(self) -> float:
         """Give the pause that the session makes before its next call."""
@@ -157,31 +171,45 @@ class CodingAgentUser(User):
         """Make the planned call, then plan the next one."""
         play = CurrentRun.get()
         if self._step is None or self._conversation is None:
-            return
+            raise StopUser
         if self._due_s:
             play.lag(play.run.recorder.now_s() - self._due_s)
-        record = self._conversation.call(self._step)
-        self._plan(play.run)
-        if record.error is not None:
+        record = self._conversation.attempt(self._step)
+        if record is None:
+            self._conversation = None
+        self._plan(play)
+        if record is None or record.error is not None:
             self._pause_s += FAILURE_PAUSE_S
 
     def on_stop(self) -> None:
         """Close the connection."""
         if self._conversation is not None:
             self._conversation.close()
+        if CurrentRun.play is not None:
+            CurrentRun.play.at_work.discard(id(self))
 
-    def _plan(self, run: LoadRun) -> None:
-        step = self._conversation.next_step() if self._conversation else None
-        for _ in range(_MOST_EMPTY_SESSIONS):
-            if step is not None:
-                break
-            self._conversation = Conversation(run)
-            step = self._conversation.next_step()
+    def _plan(self, play: Play) -> None:
+        """Find the next call; without one the user ends."""
+        self._step = self._conversation.next_step() if self._conversation else None
+        if self._step is None:
+            self._step = self._begin_session(play.run)
+        if self._step is None:
+            play.at_work.discard(id(self))
         else:
-            logger.error("max_context: no session fits into it. Raise it, or raise token_scale.")
-            raise StopUser
-        self._step = step
-        self._pause_s = step.gap_s
+            play.at_work.add(id(self))
+        self._pause_s = self._step.gap_s if self._step else 0.0
+
+    def _begin_session(self, run: LoadRun) -> Step | None:
+        """Give the first step of the next session that has one, None when all were played."""
+        for _ in range(_MOST_EMPTY_SESSIONS):
+            number = run.next_session_number()
+            if number is None:
+                return None
+            self._conversation = Conversation(run, number)
+            if (step := self._conversation.next_step()) is not None:
+                return step
+        logger.error("max_context: no session fits into it. Raise it, or raise token_scale.")
+        return None
 
 
 def report_to_locust(environment: Environment, record: Record, received_bytes: int) -> None:

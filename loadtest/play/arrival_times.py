@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from loadtest.play.stages import time_of
+from fleet.errors import ConfigError
+from loadtest.play.stages import most_level, time_of
 from loadtest.settings import LoadSettings
-
-_ARRIVAL_CV = 1.5  # burstiness of session arrivals in production traces (ServeGen)
-
-
-Gaps = Callable[[random.Random, float], Iterator[float]]
-"""Gives gaps between sessions for a rate in sessions a second: an arrival process."""
+from loadtest.traffic.arrivals import ArrivalProcess
 
 
-def bursty(rng: random.Random, rate_per_s: float) -> Iterator[float]:
-    """Give gamma distributed gaps in seconds for ever."""
-    shape = 1 / _ARRIVAL_CV**2
-    while True:
-        yield rng.gammavariate(shape, 1 / (shape * rate_per_s))
-
-
-def arrivals(settings: LoadSettings, gaps: Gaps = bursty) -> Iterator[float]:
+def arrivals(settings: LoadSettings, process: ArrivalProcess) -> Iterator[float]:
     """Give the due time of every session of the test, of all processes.
 
     Gaps at one session a second become times by the rate of the moment, so that it may change.
     """
     rng = random.Random(f"{settings.seed}/arrivals")  # noqa: S311 - no secret
+    per_minute = None if settings.stages else rate_per_minute(settings, process)
     sessions = 0.0
-    for gap in gaps(rng, 1.0):
+    for gap in process.gaps_s(rng, 1.0):
         sessions += gap
-        due_s = _due_s(settings, sessions)
+        due_s = (
+            time_of(settings.stages, sessions)
+            if per_minute is None
+            else (sessions * 60 / per_minute)
+        )
         if due_s is None:
             return
         yield due_s
 
 
-def _due_s(settings: LoadSettings, sessions: float) -> float | None:
+def rate_per_minute(settings: LoadSettings, process: ArrivalProcess) -> float:
+    """Give the rate of an open loop, of stages the highest; raises ConfigError without one."""
+    if settings.stages:
+        return most_level(settings.stages)
     if settings.sessions_per_minute is not None:
-        return sessions * 60 / settings.sessions_per_minute
-    return time_of(settings.stages, sessions)
+        return settings.sessions_per_minute
+    if process.own_rate_per_s is None:
+        raise ConfigError(
+            f"replay.arrivals: {settings.traffic} does not say when its sessions began, or all "
+            "began at one time. Give sessions_per_minute or users instead."
+        )
+    return process.own_rate_per_s * 60

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.errors import LoadError
 from loadtest.cache.oracle import Attainable
 from loadtest.client.sse import Expected, Reply
 from loadtest.play.load_run import LoadRun
@@ -16,6 +18,8 @@ from loadtest.prompt.prompts import Prompt, ToolSet
 from loadtest.results.quantiles import nearest_rank
 from loadtest.results.records import Record
 from loadtest.traffic.sessions import Step
+
+logger = logging.getLogger(__name__)
 
 _MOST_STRANDS = 8
 """Sessions held of one conversation: its own and those of sub-agents at work. A lost one is counted
@@ -46,9 +50,7 @@ class _Sent:
 class Conversation:
     """Play one session against one region over one kept-alive connection."""
 
-    def __init__(self, run: LoadRun, number: int | None = None) -> None:
-        if number is None:
-            number = run.next_session_number()
+    def __init__(self, run: LoadRun, number: int) -> None:
         run.recorder.sessions_started += 1
         regions = list(run.settings.targets)
         self._run = run
@@ -70,6 +72,19 @@ class Conversation:
         """Close the connection, and forget the history."""
         self._connection.close()
         self._strands.clear()
+
+    def attempt(self, step: Step, *, due_s: float | None = None) -> Record | None:
+        """Make a call; None when it could not be made at all, which ends the session.
+
+        So it is when a frame has to be learned while no server answers.
+        """
+        try:
+            return self.call(step, due_s=due_s)
+        except LoadError as error:
+            self._run.recorder.calls_started += 1  # never ended: it is among the unfinished
+            logger.warning("%s: turn %d was not sent: %s", step.session, step.turn, error)
+            self.close()
+            return None
 
     def call(self, step: Step, *, due_s: float | None = None) -> Record:
         """Make one call, write its record, and return it."""

@@ -38,6 +38,7 @@ class HealthProbe:
             cpu_share=round((cpu_s - self._cpu_s) / passed_s, 4),
             memory_bytes=self._process.memory_info().rss,
             events_per_s=round((play.chunks - self._chunks) / passed_s, 1),
+            played_out=play.is_played_out,
             lags=tuple(lags.packed()),
         )
         self._at_s, self._cpu_s, self._chunks = now_s, cpu_s, play.chunks

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any
 
 import gevent
 
@@ -16,6 +15,7 @@ from fleet.errors import LoadError
 from loadtest.cache.oracle import CacheOracle
 from loadtest.client.chat import Chat, make_chat
 from loadtest.client.model_check import check_models
+from loadtest.play.arrival_times import rate_per_minute
 from loadtest.play.numbering import Numbers
 from loadtest.prompt.calibrate import Ask, Echo, read_token_ids
 from loadtest.prompt.frames import Asker, Frames
@@ -57,11 +57,23 @@ class LoadRun:
         """Give the settings of the run."""
         return self.chat.settings
 
-    def next_session_number(self) -> int:
-        """Number the sessions that this process plays; no other process plays them."""
-        number = self.numbers.index + self._numbered * self.numbers.count
+    def next_session_number(self) -> int | None:
+        """Number the sessions that this process plays; None when all of them were given out."""
+        if self.is_given_out:
+            return None
+        number = self._next_number
         self._numbered += 1
         return number
+
+    @property
+    def is_given_out(self) -> bool:
+        """Tell whether this process has no more sessions to begin; no other process plays them."""
+        most = self.traffic.most_sessions
+        return most is not None and self._next_number >= most
+
+    @property
+    def _next_number(self) -> int:
+        return self.numbers.index + self._numbered * self.numbers.count
 
 
 def make_run(settings: LoadSettings, *, clock: Clock = perf_counter) -> LoadRun:
@@ -101,7 +113,11 @@ def make_traffic(settings: LoadSettings, vocabulary: Vocabulary, seeds: Seeds) -
     if settings.trace_source is not None:
         rules = Rules(options=settings.replay, count=token_counter(settings.tokenizer_dir))
         craft = Craft(vocabulary=vocabulary, scale=scale, seeds=seeds)
-        return TraceTraffic(load_traces(settings.trace_source, rules), craft, settings.replay)
+        traces = load_traces(settings.trace_source, rules)
+        traffic = TraceTraffic(traces, craft, settings.replay)
+        if settings.is_open_loop:
+            rate_per_minute(settings, traffic.arrivals)  # refuses recordings without start times
+        return traffic
     profile = load_profile(settings.traffic)
     require_fit(profile, scale, settings.max_context)
     return ProfileTraffic(profile, vocabulary, scale, seeds, settings.harness)
@@ -169,7 +185,6 @@ def _warm(run: LoadRun, region: str, probe: Message) -> None:
 
 def openings(traffic: Traffic) -> Iterator[tuple[ToolSet | None, Message]]:
     """Give the system prompts to be warmed, each with the tools that are declared with it."""
-    prefixes: Sequence[Any] = getattr(traffic, "prefixes", tuple)()
-    declared = {id(prefix.system): prefix.tools for prefix in prefixes}
+    declared = {id(prefix.system): prefix.tools for prefix in traffic.prefixes()}
     for message in traffic.shared():
         yield declared.get(id(message)), message

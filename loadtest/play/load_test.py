@@ -187,6 +187,9 @@ class LoadTest:
             if self.master is None:
                 self.board.take(_LOCAL, self.player.report())
             self.board.sample(director.offered_users())
+            if self.board.is_played_out(director.slots()):
+                time_is_over(self.environment)
+                return
 
     def _end_in_time(self, director: Director) -> None:
         """End a test that nobody watches after the asked time.

@@ -6,6 +6,8 @@ is the same whatever the number of processes.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import gevent
 from gevent.event import Event
 from gevent.pool import Group
@@ -23,12 +25,18 @@ class OpenLoop:
         self._play = play
         self._stopping = Event()
         self._sessions = Group()
+        self._is_walked = False
         self._walk = gevent.spawn(self._arrive)
 
     @property
     def sessions(self) -> int:
         """Count the sessions in play."""
         return len(self._sessions)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether all sessions that the traffic has were played."""
+        return self._is_walked and not self._sessions
 
     def stop(self) -> None:
         """Make no more arrivals, and let calls in flight finish for a few seconds."""
@@ -39,7 +47,8 @@ class OpenLoop:
 
     def _arrive(self) -> None:
         run, recorder = self._play.run, self._play.run.recorder
-        for number, due_s in enumerate(arrivals(run.settings)):
+        due = arrivals(run.settings, run.traffic.arrivals)
+        for number, due_s in enumerate(islice(due, run.traffic.most_sessions)):
             wait_s = due_s - recorder.now_s()
             if wait_s > 0 and self._stopping.wait(
                 wait_s
@@ -50,6 +59,7 @@ class OpenLoop:
                 continue
             self._sessions.spawn(self._session, number, due_s)
             recorder.most_users = max(recorder.most_users, len(self._sessions))
+        self._is_walked = self._play.arrivals_due == run.traffic.most_sessions
 
     def _session(self, number: int, due_s: float) -> None:
         run = self._play.run
@@ -59,7 +69,9 @@ class OpenLoop:
             if self._stopping.wait(max(0.0, due_s - run.recorder.now_s())):
                 break
             self._play.lag(run.recorder.now_s() - due_s)
-            record = conversation.call(step, due_s=due_s)
+            record = conversation.attempt(step, due_s=due_s)
+            if record is None:
+                break
             due_s = run.recorder.now_s()
             if record.error is not None:
                 due_s += FAILURE_PAUSE_S

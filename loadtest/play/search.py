@@ -44,6 +44,11 @@ class SearchOptions(BaseModel):
     lag_p99_ms: float = Field(default=50.0, gt=0)
     """A generator that is later than this measures itself."""
 
+    @property
+    def longest_s(self) -> float:
+        """Give the time that all trials take at most, without that in which users are started."""
+        return self.most_trials * (self.settle_s + self.measure_s)
+
     @model_validator(mode="after")
     def _start_is_in_reach(self) -> SearchOptions:
         if self.start > self.most:

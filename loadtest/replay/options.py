@@ -22,6 +22,9 @@ class ReplayOptions(BaseModel):
     start_to: float = _Share
     """Start each session at a share of its time, drawn between the two (AgentX: 0.25 and 0.75).
     What was before is the history of its first prompt: a resume that no cache has."""
+    arrivals: Literal["asked", "recorded"] = "asked"
+    """"recorded": sessions begin when they began in the recording (open loop), instead of users,
+    sessions_per_minute, stages or search."""
     loop: bool = True
     """Play the recordings again when all were played, with other words; else stop."""
     max_sessions: int | None = Field(default=None, ge=1)

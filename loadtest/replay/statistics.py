@@ -6,18 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from loadtest.replay.recording import Call, Trace
-from loadtest.results.quantiles import nearest_rank
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
-    """Hold the middle and the ends of a distribution, zeros when there is nothing."""
-
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-    most: float
+from loadtest.results.quantiles import Quantiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +16,18 @@ class TraceStatistics:
     sessions: int
     subagents: int
     calls: int
-    calls_per_session: Distribution
-    prompt_tokens: Distribution
-    output_tokens: Distribution
+    calls_per_session: Quantiles
+    prompt_tokens: Quantiles
+    output_tokens: Quantiles
     in_out: float
     """Prompt tokens per output token."""
     hit: float
     """Share of the prompt tokens that a cache without end would have, cold at the start."""
     block_hit: float
     """The same as a share of whole blocks; of messages where the recording has no blocks."""
-    tool_gap_s: Distribution
-    user_gap_s: Distribution
-    span_s: Distribution
+    tool_gap_s: Quantiles
+    user_gap_s: Quantiles
+    span_s: Quantiles
 
 
 def trace_statistics(traces: Sequence[Trace]) -> TraceStatistics:
@@ -51,15 +40,15 @@ def trace_statistics(traces: Sequence[Trace]) -> TraceStatistics:
         sessions=len(traces),
         subagents=sum(len(trace.parents) for trace in traces),
         calls=len(calls),
-        calls_per_session=_spread(float(len(trace.calls)) for trace in traces),
-        prompt_tokens=_spread(prompts),
-        output_tokens=_spread(outputs),
+        calls_per_session=Quantiles.of(float(len(trace.calls)) for trace in traces),
+        prompt_tokens=Quantiles.of(prompts),
+        output_tokens=Quantiles.of(outputs),
         in_out=sum(prompts) / max(1.0, sum(outputs)),
         hit=reuse.hit_tokens / max(1.0, sum(prompts)),
         block_hit=reuse.hit_units / max(1, reuse.units),
-        tool_gap_s=_spread(_gaps(traces, after_tool=True)),
-        user_gap_s=_spread(_gaps(traces, after_tool=False)),
-        span_s=_spread(trace.calls[-1].at_s for trace in traces),
+        tool_gap_s=Quantiles.of(_gaps(traces, after_tool=True)),
+        user_gap_s=Quantiles.of(_gaps(traces, after_tool=False)),
+        span_s=Quantiles.of(trace.calls[-1].at_s for trace in traces),
     )
 
 
@@ -132,16 +121,3 @@ def _gaps(traces: Sequence[Trace], *, after_tool: bool) -> Iterable[float]:
         for call in trace.calls[1:]:
             if call.after_tool == after_tool:
                 yield call.gap_s
-
-
-def _spread(values: Iterable[float]) -> Distribution:
-    found = sorted(values)
-    if not found:
-        return Distribution(mean=0.0, p50=0.0, p90=0.0, p99=0.0, most=0.0)
-    return Distribution(
-        mean=sum(found) / len(found),
-        p50=nearest_rank(found, 0.5) or 0.0,
-        p90=nearest_rank(found, 0.9) or 0.0,
-        p99=nearest_rank(found, 0.99) or 0.0,
-        most=found[-1],
-    )

@@ -23,6 +23,8 @@ from loadtest.prompt.words import EMPTY, Text, Vocabulary
 from loadtest.replay.block_tree import BlockTree, BlockWords
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.recording import NO_BLOCKS, Call, Part, Trace
+from loadtest.traffic.arrivals import POISSON, ArrivalProcess, RecordedArrivals
+from loadtest.traffic.harness import Prefix
 from loadtest.traffic.sessions import Scale, Seeds, Step
 
 _REASONING_TOKENS = 64
@@ -57,9 +59,9 @@ class TraceTraffic:
     def __init__(
         self, traces: Sequence[Trace], craft: Craft, options: ReplayOptions | None = None
     ) -> None:
-        self._traces = traces[: options.max_sessions] if options else traces
-        self._craft = craft
         self._options = options or ReplayOptions()
+        self._craft = craft
+        self._traces = _by_start(traces[: self._options.max_sessions])
 
     def shared(self) -> Sequence[Message]:
         """Give the tools and system prompts that every play of a recording starts with."""
@@ -73,8 +75,23 @@ class TraceTraffic:
                     given[part] = self._craft.message(part, "set")
         return [*messages, *given.values()]
 
-    def arrivals_s(self) -> list[float] | None:
-        """Give when each session of one pass starts, scaled; None when that was not recorded."""
+    def prefixes(self) -> Sequence[Prefix]:
+        """Give nothing: no tools are declared."""
+        return ()
+
+    @property
+    def arrivals(self) -> ArrivalProcess:
+        """Repeat the recorded starts of sessions, scaled; Poisson where there are none to repeat.
+
+        Session n of a pass comes at its recorded time; between two passes is the mean gap.
+        """
+        times_s = self._arrivals_s()
+        if times_s is None or times_s[-1] <= times_s[0]:
+            return POISSON
+        mean_s = (times_s[-1] - times_s[0]) / (len(times_s) - 1)
+        return RecordedArrivals([times_s[0] - mean_s, *times_s])
+
+    def _arrivals_s(self) -> list[float] | None:
         times = [trace.start_s for trace in self._traces if trace.start_s is not None]
         if len(times) < len(self._traces):
             return None
@@ -138,6 +155,13 @@ class TraceTraffic:
             shared_key=f"{key}/shared",
             private_key=f"{key}/{number}",
         )
+
+
+def _by_start(traces: Sequence[Trace]) -> Sequence[Trace]:
+    """Put recordings into the order in which they began, where all of them say so."""
+    if any(trace.start_s is None for trace in traces):
+        return traces
+    return sorted(traces, key=lambda trace: trace.start_s or 0.0)
 
 
 def _system_parts(trace: Trace) -> Iterator[Part]:

@@ -11,20 +11,32 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from fleet.errors import ConfigError, LoadError
-from loadtest.results.records import GENERATOR_FILE, REQUESTS_FILE, read_generator
+from loadtest.results.records import (
+    FIGURES_FILE,
+    GENERATOR_FILE,
+    REQUESTS_FILE,
+    read_generator,
+)
 from loadtest.results.run_folder import WORKER_FOLDERS
-from loadtest.settings import SETTINGS_FILE
+from loadtest.results.search_file import SEARCH_FILE
+from loadtest.results.server_truth import SERVER_FILE
+from loadtest.results.workers_file import WORKERS_FILE
+from loadtest.settings import PLAYED_FILE, SETTINGS_FILE
 
 # Run in a pod: folder of the results, settings file. Pods have Python, and perhaps no tar.
 IN_POD = """\
-import sys, tarfile
+import os, sys, tarfile
 results, settings = sys.argv[1:3]
 with tarfile.open(fileobj=sys.stdout.buffer, mode="w|gz", dereference=True) as archive:
     archive.add(settings, "settings.json")
-    archive.add(results, ".")
+    if os.path.isdir(results):
+        archive.add(results, ".")
 """
+_OF_WORKER = (REQUESTS_FILE, GENERATOR_FILE, FIGURES_FILE, PLAYED_FILE)
+_OF_MASTER = (SETTINGS_FILE, SERVER_FILE, WORKERS_FILE, SEARCH_FILE)
 _WANTED = re.compile(
-    rf"(worker-\d{{1,4}}/)?({re.escape(REQUESTS_FILE)}|{re.escape(GENERATOR_FILE)})"
+    rf"(worker-\d{{1,4}}/)?({'|'.join(map(re.escape, _OF_WORKER))})"
+    rf"|{'|'.join(map(re.escape, _OF_MASTER))}"
 )
 # Workers prepare for as long before they begin; what began earlier is of an earlier test.
 _SAME_TEST = timedelta(seconds=900)
@@ -43,7 +55,7 @@ def unpack(archive: BinaryIO, folder: Path, *, where: str) -> None:
             for member in members:
                 name = str(PurePosixPath(member.name))
                 content = members.extractfile(member) if member.isfile() else None
-                if content is not None and (name == SETTINGS_FILE or _WANTED.fullmatch(name)):
+                if content is not None and _WANTED.fullmatch(name):
                     target = folder / name
                     target.parent.mkdir(exist_ok=True)
                     with target.open("wb") as file:
@@ -70,6 +82,6 @@ def drop_earlier_tests(folder: Path) -> tuple[str, ...]:
     latest = max(began.values())
     old = [part for part, at in began.items() if latest - at > _SAME_TEST]
     for part in old:
-        for name in (REQUESTS_FILE, GENERATOR_FILE):
-            (part / name).unlink()
+        for name in _OF_WORKER:
+            (part / name).unlink(missing_ok=True)
     return tuple(sorted(part.name for part in old))

@@ -28,6 +28,8 @@ class Health:
     memory_bytes: int
     events_per_s: float
     lags: tuple[int, ...]
+    played_out: bool = False
+    """Nothing is left to play: the traffic has so many sessions, and all were played."""
 
     def plain(self) -> dict[str, Any]:
         """Give what msgpack and JSON take."""

@@ -27,6 +27,27 @@ def histogram_rank(columns: Mapping[str, Sequence[float]], share: float) -> floa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Hold the mean, some quantiles and the end of one number; zeros when there is nothing."""
+
+    mean: float = 0.0
+    p50: float = 0.0
+    p90: float = 0.0
+    p99: float = 0.0
+    most: float = 0.0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Quantiles:
+        """Summarise values."""
+        ordered = sorted(values)
+        if not ordered:
+            return cls()
+        p50, p90, p99 = (float(nearest_rank(ordered, share) or 0) for share in (0.5, 0.9, 0.99))
+        mean = sum(ordered) / len(ordered)
+        return cls(mean=mean, p50=p50, p90=p90, p99=p99, most=float(ordered[-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """Hold the percentiles of a latency in milliseconds, None without a sample."""
 

@@ -112,6 +112,8 @@ class Recorder:
         When the disk is full the run is over: `on_full` is told once, and what comes later is
         counted. Without `on_full` that is a LoadError.
         """
+        if self._file.closed:  # the run is over, and this is among its unfinished calls
+            return
         self.calls_ended += 1
         self.figures.add(record, gaps_s)
         if self.unwritten:

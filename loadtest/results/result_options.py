@@ -9,6 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+BY_NAME = "dns+http"
+"""Scheme of a page that each address behind a name has, as behind a headless Service."""
+PAGE_SCHEMES = ("http", "https", BY_NAME)
+
 
 class ServiceLevels(BaseModel):
     """Hold what a request must meet to be good, all of it; None = no limit of this kind."""
@@ -53,6 +57,8 @@ class ResultOptions(BaseModel):
         for region, urls in metrics.items():
             for url in urls:
                 parts = urlsplit(url)
-                if parts.scheme not in {"http", "https"} or not parts.hostname:
-                    raise ValueError(f"{region}: {url!r} is no http:// or https:// URL")
+                if parts.scheme not in PAGE_SCHEMES or not parts.hostname:
+                    raise ValueError(
+                        f"{region}: {url!r} is no http://, https:// or dns+http:// URL"
+                    )
         return metrics

@@ -9,6 +9,7 @@ from fleet.errors import ConfigError, LoadError
 from loadtest.results.records import Generator, Record
 from loadtest.results.run_facts import RunFacts, read_facts
 from loadtest.results.run_folder import RunFiles, read_run
+from loadtest.results.workers_file import read_workers
 from loadtest.settings import PLAYED_FILE, SETTINGS_FILE, LoadSettings, read_settings
 
 
@@ -20,6 +21,8 @@ class SavedRun:
     settings: LoadSettings
     facts: RunFacts
     files: RunFiles
+    faults: tuple[str, ...] = ()
+    """Why it is no whole run, as its master says: workers that were lost."""
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -45,10 +48,16 @@ def read_saved(path: Path) -> SavedRun:
         )
     settings = read_settings(file)
     try:
-        files = read_run(path)
+        files, workers = read_run(path), read_workers(path)
     except LoadError as error:  # to a reader of saved files a damaged one is bad input
         raise ConfigError(str(error)) from error
-    return SavedRun(path=path, settings=settings, facts=read_facts(path), files=files)
+    return SavedRun(
+        path=path,
+        settings=settings,
+        facts=read_facts(path),
+        files=files,
+        faults=tuple(workers.faults) if workers else (),
+    )
 
 
 def make_new(folder: Path) -> None:

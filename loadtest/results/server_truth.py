@@ -99,7 +99,7 @@ class Page:
                 grown = value - before if value >= before else value
                 self.increments[name] = self.increments.get(name, 0.0) + grown
         else:
-            self.late = self.failures > 0
+            self.late = self.late or self.failures > 0
             self.increments = dict.fromkeys((key.partition("{")[0] for key in series), 0.0)
         # A series that is left out once keeps its value, else it would count twice.
         self.last |= series

@@ -28,6 +28,11 @@ _MAX_CV = 10.0
 class ArrivalProcess(Protocol):
     """Give the gaps between session starts."""
 
+    @property
+    def own_rate_per_s(self) -> float | None:
+        """Give the rate that it has by itself, None when it takes any."""
+        ...
+
     def gaps_s(self, rng: random.Random, rate_per_s: float) -> Iterator[float]:
         """Yield gaps in seconds for ever, the first before the first arrival.
 
@@ -49,6 +54,11 @@ class Arrivals(FileModel):
         1.0  # standard deviation of the gaps / their mean: 0 is even, 1 is Poisson
     )
 
+    @property
+    def own_rate_per_s(self) -> None:
+        """Give None: any rate will do."""
+        return None
+
     def gaps_s(self, rng: random.Random, rate_per_s: float) -> Iterator[float]:
         """Yield gaps in seconds for ever."""
         mean_s = _mean_gap_s(rate_per_s)
@@ -58,6 +68,10 @@ class Arrivals(FileModel):
         shape = 1 / self.cv**2
         while True:
             yield rng.gammavariate(shape, mean_s / shape)
+
+
+POISSON = Arrivals(cv=1.0)
+"""Of sessions that know nothing of each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +94,14 @@ class RecordedArrivals:
             raise ConfigError("arrivals: all are at one time. Give two different times at least.")
 
     @property
-    def rate_per_s(self) -> float:
+    def own_rate_per_s(self) -> float:
         """Give the mean rate of the recording."""
         return (len(self.times_s) - 1) / (self.times_s[-1] - self.times_s[0])
 
     def gaps_s(self, rng: random.Random, rate_per_s: float) -> Iterator[float]:
         """Yield gaps in seconds for ever; after the last recorded one the first comes again."""
         del rng  # nothing is left to chance
-        stretch = _mean_gap_s(rate_per_s) * self.rate_per_s
+        stretch = _mean_gap_s(rate_per_s) * self.own_rate_per_s
         return cycle([(after - before) * stretch for before, after in pairwise(self.times_s)])
 
 

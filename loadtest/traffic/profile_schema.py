@@ -108,6 +108,9 @@ class Images(FileModel):
 
 
 def _parallel(shares: tuple[float, ...]) -> tuple[float, ...]:
+    if len(shares) > MOST_CALLS:
+        what = f"{len(shares)} shares are of answers with up to {len(shares)} calls"
+        raise refuse(what, f"Give {MOST_CALLS} at most: what more calls look like nobody measured")
     if not math.isclose(sum(shares), 1.0, abs_tol=0.001):
         what = f"the shares of 1, 2, 3 ... calls add up to {sum(shares):g}"
         raise refuse(what, "Make them add up to 1")
@@ -168,7 +171,7 @@ class Profile(FileModel):
     reasoning_share: _Share
     reasoning_replay: Literal["always", "within_turn", "never"]
     parallel_tool_calls: Annotated[
-        tuple[_Share, ...], Field(min_length=1, max_length=MOST_CALLS), AfterValidator(_parallel)
+        tuple[_Share, ...], Field(min_length=1), AfterValidator(_parallel)
     ] = (1.0,)
     tool_call_share: _Share = 0.5
     tool_gap_fixed_s: Annotated[_Number, Field(ge=0)] = 0.0

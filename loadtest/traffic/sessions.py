@@ -52,6 +52,20 @@ class Traffic(Protocol):
         """Give the system prompts that many sessions start with, to be warmed before the test."""
         ...
 
+    def prefixes(self) -> Sequence[Prefix]:
+        """Give what sessions start with: system prompts, each with the tools declared with it."""
+        ...
+
+    @property
+    def arrivals(self) -> ArrivalProcess:
+        """Give the process by which sessions arrive in an open loop."""
+        ...
+
+    @property
+    def most_sessions(self) -> int | None:
+        """Say how many sessions there are, None when they never end."""
+        ...
+
 
 class ProfileTraffic:
     """Run the state machine of a profile."""
@@ -76,6 +90,11 @@ class ProfileTraffic:
         """Give the process by which sessions arrive in an open loop."""
         arrivals: Arrivals = self._profile.arrivals
         return arrivals
+
+    @property
+    def most_sessions(self) -> None:
+        """Give None: sessions are drawn for ever."""
+        return None
 
     def prefixes(self) -> Sequence[Prefix]:
         """Give what sessions and sub-agents start with, for each version of the harness."""

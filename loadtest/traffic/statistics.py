@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loadtest.cache.attainable import HitCount
-from loadtest.results.quantiles import nearest_rank
+from loadtest.results.quantiles import Quantiles
 from loadtest.traffic.profile_schema import Profile
 from loadtest.traffic.scale import Scale, Seeds
 from loadtest.traffic.session_outline import session_outline
@@ -15,23 +14,6 @@ MOST_CALLS = 2_000_000
 """Calls that are drawn at most: less than a minute, whatever a profile says."""
 
 _PRODUCTION = Scale(tokens=1.0, time=1.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """Hold the mean and some quantiles of one number."""
-
-    mean: float
-    p50: float
-    p90: float
-    p99: float
-
-    @classmethod
-    def of(cls, values: Sequence[int]) -> Quantiles:
-        """Summarise values; there must be one at least."""
-        ordered = sorted(values)
-        p50, p90, p99 = (float(nearest_rank(ordered, share) or 0) for share in (0.5, 0.9, 0.99))
-        return cls(mean=sum(ordered) / len(ordered), p50=p50, p90=p90, p99=p99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

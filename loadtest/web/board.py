@@ -119,6 +119,11 @@ class Board:
         """Tell how long the test has been on, by what its processes say."""
         return max((health.at_s for health in self.workers.values()), default=0.0)
 
+    def is_played_out(self, processes: int) -> bool:
+        """Tell whether as many processes as play have nothing left to play."""
+        over = [name for name, health in self.workers.items() if health.played_out]
+        return sum(not self.is_silent(name) for name in over) >= processes
+
     def is_silent(self, process: str) -> bool:
         """Tell whether a process has not reported for a while."""
         return self.clock() - self._seen_s[process] > _STALE_S

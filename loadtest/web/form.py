@@ -126,6 +126,10 @@ def _load(
         asked.append(SEARCH)
     if len(asked) > 1:
         raise ConfigError(f"{', '.join(asked)}: more than one load is given. Give one of them.")
+    if settings.as_recorded:
+        if not asked and given["traffic"] in {"", settings.traffic}:
+            return {}
+        none["replay"] = settings.replay.model_dump() | {"arrivals": "asked"}
     if "sessions_per_minute" in asked:
         rate = _number("sessions_per_minute", given["sessions_per_minute"], float)
         return none | {"sessions_per_minute": rate}

@@ -31,6 +31,7 @@ def refused(folder: Path, *arguments: str) -> int:
         (["--duration", "0s"], "not a positive duration"),
         (["--users", "0"], "--users"),
         (["--gates", "no-gates.yaml"], "no-gates.yaml"),
+        (["--gates", "lanch"], "Did you mean 'launch'"),
     ],
 )
 def test_bad_options_are_configuration_errors(

@@ -82,7 +82,8 @@ def test_all_mistakes_of_a_file_are_shown_at_once(run: Run) -> None:
     ("words", "said"),
     [
         (["chat_asist"], "Did you mean 'chat_assist'"),
-        (["trace:sessions/"], "is a recording, not a profile"),
+        (["trace:sessions/"], "sessions"),
+        (["trace:mine.yaml"], "mine.yaml"),
         (["burst", "--sessions", "0"], "0 is not in the range"),
         (["burst", "--sessions", "10000000000"], "is not in the range"),
     ],
@@ -90,3 +91,31 @@ def test_all_mistakes_of_a_file_are_shown_at_once(run: Run) -> None:
 def test_what_cannot_be_drawn_is_refused(run: Run, words: list[str], said: str) -> None:
     """A configuration error, not a bug."""
     assert said in run("show", *words, code=3)
+
+
+def test_a_recording_is_shown_like_a_profile(run: Run) -> None:
+    """Whoever brings a trace asks first what it would send."""
+    rows = [
+        {"timestamp": 1000 * n, "input_length": 1024, "output_length": 10 + n, "hash_ids": [7, n]}
+        for n in range(3)
+    ]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(run("show", "trace:mooncake:t.jsonl", "-o", "json"))
+    assert (found["calls"], found["prompt_tokens"]["mean"], found["output_tokens"]["most"]) == (
+        3, 1024, 12,
+    )  # fmt: skip
+    assert found["hit"] == pytest.approx(1 / 3)  # the first block of two calls of three
+    shown = run("show", "trace:t.jsonl")
+    assert "33.3% of tokens" in shown
+    assert "3 calls" in shown
+
+
+def test_a_part_of_a_recording_can_be_shown(run: Run) -> None:
+    """The whole of it may take minutes."""
+    rows = [
+        {"timestamp": n, "input_length": 600, "output_length": 1, "hash_ids": [2 * n, 2 * n + 1]}
+        for n in range(4)
+    ]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(run("show", "trace:t.jsonl", "--sessions", "2", "-o", "json"))
+    assert found["sessions"] == 2

@@ -16,6 +16,8 @@ from loadtest.prompt.prompts import Message, ToolCall, ToolSet, declare_tool
 from loadtest.prompt.words import Vocabulary, read_vocabulary
 from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
+from loadtest.traffic.arrivals import POISSON, ArrivalProcess
+from loadtest.traffic.harness import Prefix
 from loadtest.traffic.sessions import Seeds, Step
 
 pytestmark = pytest.mark.lab
@@ -35,6 +37,8 @@ class Talk:
     name: str
     tools: ToolSet | None
     history: list[Message] = field(default_factory=list)
+    arrivals: ArrivalProcess = POISSON
+    most_sessions: int | None = None
 
     def session(self, number: int) -> Iterator[Step]:
         rng = Seeds(seed=1, salt=self.name).words(number)
@@ -63,6 +67,9 @@ class Talk:
         yield self._step(len(turns) + 1)
 
     def shared(self) -> Sequence[Message]:
+        return ()
+
+    def prefixes(self) -> Sequence[Prefix]:
         return ()
 
     def _step(self, turn: int) -> Step:
@@ -107,7 +114,7 @@ def play(url: str, model: Path, out_dir: Path, talk: str, **session: Any) -> lis
     run = make_run(settings)
     tools = None if talk.startswith("plain") else TOOLS
     run.traffic = Talk(read_vocabulary(model), talk, tools)
-    conversation, records = Conversation(run), []
+    conversation, records = Conversation(run, run.next_session_number() or 0), []
     while (step := conversation.next_step()) is not None:
         records.append(conversation.call(step))
     return records

@@ -11,6 +11,7 @@ import pytest
 from fleet.load import Fleet
 from infra.options import Layer, Options
 from infra.render import KubeObject, render_region
+from loadtest.cache.release_rules import release_rules
 from loadtest.settings import LoadSettings
 
 MakeFleet = Callable[..., Fleet]
@@ -58,6 +59,20 @@ def test_the_settings_are_those_of_the_region(make_fleet: MakeFleet) -> None:
     assert (found.token_scale, found.time_scale) == (1.0, 1.0)
     assert found.users == 4  # two for each of the two replicas
     assert found.max_context == fleet.model.context_tokens
+
+
+def test_the_oracle_and_the_cross_check_know_the_region(make_fleet: MakeFleet) -> None:
+    """Real engines resume at kept states; every frontend behind the headless Service counts."""
+    fleet = make_fleet(SMALL, loadtest=LOADTEST)
+    objects = rendered(fleet)
+    found = settings(objects)
+    assert found.oracle == release_rules(fleet.model, fleet.hardware, fleet.release)
+    assert found.oracle.reuse == "snapshots"
+    (page,) = found.results.metrics["us-east"]
+    service = named(objects, "Service", "frontend")
+    (port,) = service["spec"]["ports"]
+    assert page == f"dns+http://frontend.k3.svc.cluster.local:{port['port']}/metrics"
+    assert service["spec"]["clusterIP"] == "None"
 
 
 def test_changed_settings_restart_the_processes(make_fleet: MakeFleet) -> None:
@@ -123,7 +138,9 @@ def test_load_reaches_the_gateway_and_nothing_else(make_fleet: MakeFleet, backen
     ]
     assert reached(worker, "ingress", "from") == []
     assert reached(master, "ingress", "from") == [("loadtest-worker", [5557])]
-    assert reached(master, "egress", "to") == []
+    assert reached(master, "egress", "to") == [("frontend", [8000]), ("anybody", [53])]
+    counters = named(objects, "NetworkPolicy", "frontend-counters")
+    assert reached(counters, "ingress", "from") == [("loadtest-master", [8000])]
 
 
 @pytest.mark.parametrize("role", ["master", "worker"])

@@ -21,6 +21,9 @@ from fleet.plan import make_plan
 from infra.load_apply import generator_objects, region_client
 from lab.load_cluster import PodPage, fetch_results, judge_collected, region_settings
 from loadtest.judge.gates import NAMED_GATES, load_gate_set
+from loadtest.results.saved_run import read_saved
+from loadtest.results.server_truth import SERVER_FILE, Page, write_pages
+from loadtest.results.workers_file import WorkerEntry, WorkersFile
 from loadtest.settings import write_settings
 
 DEMO = Path(__file__).parents[2] / "fleets" / "demo.yaml"
@@ -67,6 +70,22 @@ def worker_disk(disks: Path, index: int, fleet: Fleet) -> None:
     write_part(disk / "results" / "us-east" / f"worker-{index}", records, GENERATOR)
 
 
+def master_disk(disks: Path, fleet: Fleet) -> None:
+    """Write what the pod of a master has before any test: its settings."""
+    mounted = disks / "loadtest-master-0" / "etc" / "k3fleet" / "loadtest"
+    write_settings(region_settings(fleet, "us-east").model_copy(update={"out_dir": mounted}))
+
+
+def counted(folder: Path, requests: int) -> None:
+    """Write what the frontends counted of so many requests like ours."""
+    hit = {"input_sequence": RECORD.prompt_tokens or 0, "cached": RECORD.cached_tokens or 0}
+    page = Page(region="us-east", url="http://10.0.0.1:8000/metrics", scrapes=2)
+    for name, tokens in hit.items():
+        page.increments[f"dynamo_frontend_{name}_tokens_sum"] = float(tokens * requests)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_pages(folder / SERVER_FILE, [page])
+
+
 def unreachable(folder: Path) -> Client:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -79,6 +98,32 @@ def unreachable(folder: Path) -> Client:
     return region_client(path, None, "k3")
 
 
+def test_the_books_of_the_master_come_along(tmp_path: Path) -> None:
+    """Lost workers, what servers counted, and what a search found are known to it alone."""
+    fleet = make_fleet(tmp_path)
+    pods = LocalPods(tmp_path / "disks", [])
+    worker_disk(pods.disks, 0, fleet)
+    master = pods.disks / "loadtest-master-0"
+    results = master / "results" / "us-east"
+    settings = region_settings(fleet, "us-east")
+    write_settings(settings.model_copy(update={"out_dir": master / "etc/k3fleet/loadtest"}))
+    write_settings(settings.model_copy(update={"out_dir": results, "seed": 7}), "played.json")
+    workers = WorkersFile(run_id="r", folder=results)
+    workers.join(WorkerEntry(index=0, client_id="c", joined_s=0.0))
+    workers.lose("c", 30.0)
+    for name in ("server.json", "search.json", "earlier-1"):
+        (results / name).write_text("[]")
+    home = tmp_path / "home"
+    fetch_results(fleet, "us-east", pods, home)
+    found = {path.name for path in home.iterdir()}
+    assert found == {
+        "settings.json", "played.json", "workers.json", "server.json", "search.json", "worker-0",
+    }  # fmt: skip
+    run = read_saved(home)
+    assert run.settings.seed == 7
+    assert "worker-0 was lost after 30 s" in run.faults
+
+
 @pytest.mark.parametrize(("claim", "asked"), [(None, 2), ("results", 1)])
 def test_results_of_all_workers_are_judged_together(
     tmp_path: Path, claim: str | None, asked: int
@@ -88,9 +133,13 @@ def test_results_of_all_workers_are_judged_together(
     pods = LocalPods(tmp_path / "disks", [])
     for index in range(2):
         worker_disk(pods.disks, index, fleet)
+    master_disk(pods.disks, fleet)
+    counting = "loadtest-worker-0" if claim else "loadtest-master-0"
+    counted(pods.disks / counting / "results" / "us-east", 60 * asked)
     home = tmp_path / "home"
     fetch_results(fleet, "us-east", pods, home)
-    assert len(pods.ran) == asked
+    assert len([pod for pod in pods.ran if pod.startswith("loadtest-worker")]) == asked
+    assert ("loadtest-master-0" in pods.ran) == (claim is None)
     gates = load_gate_set(NAMED_GATES["endpoint"])
     region = make_plan(fleet).regions[0]
     judged = judge_collected(fleet, region, unreachable(tmp_path), home, gates)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from load_processes import write_tokenizer
+from tls import write_certificate
 
 from loadtest.prompt.prompts import Frame, Slot, ToolSet, declare_tool
 from loadtest.prompt.words import TOKEN_BYTES, Vocabulary, read_vocabulary
@@ -131,6 +132,12 @@ def make_record() -> MakeRecord:
 def make_generator() -> Callable[..., Generator]:
     """Make what a healthy generator says about itself, with changes."""
     return lambda **changes: replace(GENERATOR, **changes)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a certificate of 127.0.0.1 that no authority of the system knows."""
+    return write_certificate(tmp_path_factory.mktemp("tls") / "gateway.pem")
 
 
 @pytest.fixture(scope="session")

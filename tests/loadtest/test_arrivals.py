@@ -80,7 +80,7 @@ def test_recorded_arrivals_keep_their_pattern_at_any_rate(
     gaps_s = list(islice(recorded.gaps_s(rng(0), rate), 2 * count))
     assert gaps_s[:count] == gaps_s[count:]
     assert sum(gaps_s[:count]) == pytest.approx(count / rate)
-    as_recorded = list(islice(recorded.gaps_s(rng(0), recorded.rate_per_s), count))
+    as_recorded = list(islice(recorded.gaps_s(rng(0), recorded.own_rate_per_s), count))
     assert list(accumulate(as_recorded, initial=times_s[0])) == pytest.approx(times_s)
 
 

@@ -170,12 +170,12 @@ def test_the_key_goes_into_a_header(chat_for: Callable[..., Chat], tmp_path: Pat
 
 def play(chat: Chat, calls: int) -> list[Record]:
     run = make_run(chat.settings)
-    conversation = Conversation(run)
+    conversation = Conversation(run, run.next_session_number() or 0)
     records = []
     for _ in range(calls):
         step = conversation.next_step()
         if step is None:
-            conversation = Conversation(run)
+            conversation = Conversation(run, run.next_session_number() or 0)
             continue
         records.append(conversation.call(step))
     run.recorder.finish()
@@ -215,7 +215,7 @@ def test_sessions_take_turns_between_regions(chat_for: Callable[..., Chat]) -> N
     run = make_run(chat_for("ok", "500").settings)
     regions = []
     for _ in range(4):
-        conversation = Conversation(run)
+        conversation = Conversation(run, run.next_session_number() or 0)
         step = conversation.next_step()
         assert step is not None
         regions.append(conversation.call(step).region)
@@ -225,5 +225,5 @@ def test_sessions_take_turns_between_regions(chat_for: Callable[..., Chat]) -> N
 def test_a_session_ends_before_it_outgrows_the_context(chat_for: Callable[..., Chat]) -> None:
     """A prompt that is too long would be our error, not the fleet's."""
     chat = chat_for("ok", run_id="c", max_context=15_000, token_scale=1.0)
-    conversation = Conversation(make_run(chat.settings))
+    conversation = Conversation(make_run(chat.settings), 0)
     assert conversation.next_step() is None

@@ -43,11 +43,23 @@ def by_form(base: LoadSettings, **options: Any) -> LoadSettings:
             ],
         ),
         settings(users=None, search={"ttft_p95_ms": 1000}),
+        settings(users=None, traffic="trace:x.jsonl", replay={"arrivals": "recorded"}),
     ],
 )
 def test_a_form_that_is_sent_as_shown_changes_nothing(base: LoadSettings) -> None:
     """Whoever only presses start gets what the file says."""
     assert by_form(base) == base
+
+
+@pytest.mark.parametrize("asked", [{RATE: "30"}, {"traffic": "burst"}])
+def test_another_load_replaces_the_recorded_arrivals(asked: dict[str, str]) -> None:
+    """They are one load, as users or a rate are."""
+    base = settings(users=None, traffic="trace:x.jsonl", replay={"arrivals": "recorded", "loop": 0})
+    chosen = by_form(base, **asked)
+    assert (chosen.replay.arrivals, chosen.replay.loop) == ("asked", False)
+    assert (chosen.users, chosen.sessions_per_minute) == (
+        (None, 30) if RATE in asked else (4, None)
+    )
 
 
 def test_every_parameter_is_shown() -> None:

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from tls import https_server
 
 from fleet.errors import ConfigError
 from loadtest.client.chat import make_chat
@@ -50,3 +51,14 @@ def test_all_targets_are_told_at_once(gateway: str, tokenizer_dir: Path) -> None
 def test_a_region_that_is_down_is_no_mistake(gateway: str, tokenizer_dir: Path) -> None:
     """Its failures are what the test is to measure."""
     check({"down": "http://127.0.0.1:1", "us": f"{gateway}/ok"}, tokenizer_dir)
+
+
+def test_a_private_authority_is_known_to_the_first_question_too(
+    certificate: Path, tokenizer_dir: Path
+) -> None:
+    """Else a wrong model name behind the house's gateway would be found by the load itself."""
+    with https_server(certificate, b'{"data": [{"id": "kimi-k2"}]}') as url:
+        check({"us": url}, tokenizer_dir)  # nobody that we trust answers: not our mistake to tell
+        trusted = {"client": {"ca_file": certificate}}
+        with pytest.raises(ConfigError, match="serves kimi-k2"):
+            check({"us": url}, tokenizer_dir, **trusted)

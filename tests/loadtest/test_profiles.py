@@ -93,6 +93,20 @@ def test_a_wrong_value_of_the_base_is_shown_in_the_base() -> None:
         load_profile("mine.yaml")
 
 
+def test_more_calls_in_one_answer_than_can_be_told_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the server writes around a ninth call is not learned before the load."""
+    monkeypatch.chdir(tmp_path)
+    shares = [0.2] * 2 + [0.1] * 6
+    head = "extends: interactive_agent\nname: mine\nparallel_tool_calls: "
+    Path("mine.yaml").write_text(f"{head}{shares}\n")
+    assert len(load_profile("mine.yaml").parallel_tool_calls) == 8
+    Path("mine.yaml").write_text(f"{head}{[0.0, *shares]}\n")
+    with pytest.raises(ConfigError, match=r"mine.yaml:3: parallel_tool_calls: 9 .*Give 8 at most"):
+        load_profile("mine.yaml")
+
+
 @pytest.mark.parametrize("named", ["nofile.yaml", ".", "profile:", "a" * 2000 + ".yaml"])
 def test_what_is_no_file_is_refused(named: str) -> None:
     """Without a traceback, and without the text of 2,000 characters."""

@@ -110,3 +110,15 @@ def test_nothing_else_is_left(recorder: Recorder, tmp_path: Path) -> None:
         "generator.json",
         "requests.jsonl",
     }
+
+
+def test_an_answer_after_the_end_is_among_the_unfinished(
+    recorder: Recorder, tmp_path: Path, make_record: Make
+) -> None:
+    """Its user is about to be stopped; generator.json is written already."""
+    recorder.calls_started = 2
+    recorder.add(make_record(), [])
+    recorder.finish()
+    recorder.add(make_record(turn=2), [])
+    assert len(list(read_records(tmp_path / "requests.jsonl"))) == 1
+    assert read_generator(tmp_path / "generator.json").calls_unfinished == 1

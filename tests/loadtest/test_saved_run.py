@@ -15,6 +15,7 @@ from loadtest.judge.judging import judge_run
 from loadtest.results.result_options import ServiceLevels
 from loadtest.results.run_facts import RunFacts
 from loadtest.results.saved_run import read_saved
+from loadtest.results.workers_file import WorkerEntry, WorkersFile
 
 Make = Callable[..., Any]
 
@@ -42,6 +43,19 @@ def test_the_levels_of_the_gates_decide_what_goodput_is(
         for levels in (None, ServiceLevels(ttft_ms=200), ServiceLevels(ttft_ms=50))
     ]
     assert shares == [None, 1.0, 0.0]
+
+
+def test_workers_that_were_lost_are_noted(
+    tmp_path: Path, make_record: Make, make_generator: Make
+) -> None:
+    """Their share of the load is missing, whatever the gates say."""
+    make_run(tmp_path, sessions_of(make_record(), 20), make_generator())
+    workers = WorkersFile(run_id="r", folder=tmp_path)
+    workers.join(WorkerEntry(index=1, client_id="c", joined_s=0.0))
+    workers.lose("c", 12.4)
+    workers.finish(60.0)
+    notes = judge_run(read_saved(tmp_path), load_gate_set(DEFAULT_GATES_FILE)).report()["notes"]
+    assert notes[0] == "No whole run: worker-1 was lost after 12 s."
 
 
 def test_gpus_of_the_fleet_divide_its_throughput(

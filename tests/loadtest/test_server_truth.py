@@ -213,6 +213,43 @@ def test_what_is_no_page_is_said_and_not_fatal(
     assert truth.hits == ()
 
 
+def test_a_name_is_one_page_for_each_of_its_addresses(tmp_path: Path) -> None:
+    """Frontends share a headless Service; the counters of two are no counter."""
+    hosts = [{"10.0.0.2", "10.0.0.1"}, {"10.0.0.2", "10.0.0.1", "fd00::1"}]
+    counts: dict[str, int] = {"10.0.0.1": 100, "10.0.0.2": 10_000, "[fd00::1]": 5}
+
+    def fetch(url: str, _: float) -> str:
+        host = url.removeprefix("http://").removesuffix(":8000/metrics")
+        counts[host] += 7
+        return VLLM.format(queries=counts[host], hits=0, external=0)
+
+    watch = ServerWatch(
+        options=ResultOptions(metrics={"us": ("dns+http://frontend.k3:8000/metrics",)}),
+        out_dir=tmp_path,
+        fetch=fetch,
+        resolve=lambda host, port: hosts.pop(0) if (host, port) == ("frontend.k3", 8000) else set(),
+    )
+    watch.start()
+    watch.finish()
+    pages = read_pages(tmp_path / "server.json")
+    assert [page.url for page in pages] == [
+        f"http://{host}:8000/metrics" for host in ("10.0.0.1", "10.0.0.2", "[fd00::1]")
+    ]
+    counted = [page.increments["vllm:prefix_cache_queries_total"] for page in pages]
+    assert counted == [7, 7, 0]
+    assert [page.late for page in pages] == [False, False, True]
+
+
+def test_a_name_that_nobody_knows_is_said(tmp_path: Path) -> None:
+    """As of a region without frontends."""
+    watch = watch_of("dns+http://frontend.invalid:8000/metrics", tmp_path)
+    watch.start()
+    watch.finish()
+    (finding,) = cross_check(read_pages(tmp_path / "server.json"), []).findings
+    assert "frontend.invalid" in finding
+    assert "not reachable" in finding
+
+
 def test_nobody_there_is_said(tmp_path: Path) -> None:
     """As when the frontends are in a network that the generator cannot reach."""
     watch = watch_of("http://127.0.0.1:9/metrics", tmp_path)

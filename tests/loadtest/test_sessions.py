@@ -19,6 +19,8 @@ from loadtest.prompt.prompts import Message
 from loadtest.prompt.words import Vocabulary
 from loadtest.results.records import Record
 from loadtest.settings import LoadSettings
+from loadtest.traffic.arrivals import POISSON, ArrivalProcess
+from loadtest.traffic.harness import Prefix
 from loadtest.traffic.sessions import Seeds, Step
 
 MakeRun = Callable[..., LoadRun]
@@ -51,11 +53,16 @@ class Script:
     """Play one session of given steps."""
 
     steps: Sequence[Step]
+    arrivals: ArrivalProcess = POISSON
+    most_sessions: int | None = None
 
     def session(self, number: int) -> Iterator[Step]:
         return iter(self.steps)
 
     def shared(self) -> Sequence[Message]:
+        return ()
+
+    def prefixes(self) -> Sequence[Prefix]:
         return ()
 
 
@@ -88,7 +95,7 @@ def steps(vocabulary: Vocabulary, count: int, seed: int = 1, **changes: Any) -> 
 
 def play(run: LoadRun, script: Sequence[Step]) -> list[Record]:
     run.traffic = Script(script)
-    conversation = Conversation(run)
+    conversation = Conversation(run, run.next_session_number() or 0)
     records = []
     while (step := conversation.next_step()) is not None:
         records.append(conversation.call(step))
@@ -112,7 +119,7 @@ def test_a_cancelled_connection_is_not_used_again(
     """The rest of the answer is still on it."""
     run = run_for(targets={"a": f"{gateway}/slow"})
     run.traffic = Script(steps(vocabulary, 1, cancel_after=0.25))
-    conversation = Conversation(run)
+    conversation = Conversation(run, run.next_session_number() or 0)
     step = conversation.next_step()
     assert step is not None
     conversation.call(step)
@@ -183,7 +190,7 @@ def bodies_by_session(
     played: dict[int, list[tuple[str, bytes]]] = {}
     for _ in range(sessions):
         number = run.numbers.index + run._numbered * run.numbers.count
-        conversation = Conversation(run)
+        conversation = Conversation(run, run.next_session_number() or 0)
         bodies.clear()
         regions = []
         for _ in range(4):
@@ -227,3 +234,20 @@ def test_a_reply_with_nothing_in_it_leaves_the_script(vocabulary: Vocabulary) ->
     live = LiveHistory()
     live.took(first.messages, Reply(0.0, error="reset"))
     assert live.messages(second.messages) == second.messages
+
+
+def test_a_call_that_cannot_be_made_ends_its_session_and_is_counted(
+    run_for: MakeRun, vocabulary: Vocabulary, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A frame is learned when it is first used: by then the server may be gone."""
+    run = run_for()
+    stray = Message(role="tool", content=vocabulary.draw(Seeds(seed=1, salt="").lengths(), 3))
+    (step,) = steps(vocabulary, 1)
+    run.traffic = Script([replace(step, messages=(*step.messages, stray))])
+    conversation = Conversation(run, 0)
+    (planned,) = [conversation.next_step()]
+    assert planned is not None
+    assert conversation.attempt(planned) is None
+    recorder = run.recorder
+    assert (recorder.calls_started, recorder.calls_ended) == (1, 0)
+    assert "turn 1 was not sent" in caplog.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from loadtest.replay.formats import Source, load_traces
 from loadtest.replay.options import ReplayOptions
 from loadtest.replay.recording import Call, Trace
 from loadtest.replay.traces import Craft, TraceTraffic
+from loadtest.traffic.arrivals import POISSON
 from loadtest.traffic.sessions import Scale, Seeds, Step
 
 RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "traces" / "kv-cache-tester"
@@ -267,6 +268,34 @@ def test_a_replay_once_ends_after_the_last_recording(vocabulary: Vocabulary) -> 
     assert next(source.session(1)).session == "t-1"
     assert list(source.session(2)) == []
     assert source.most_sessions == 2
+
+
+def single(name: str, start_s: float | None) -> Trace:
+    """Make a recording of one call."""
+    call = Call(
+        agent="", at_s=0.0, gap_s=0.0, input_tokens=200, output_tokens=7, after_tool=False,
+        keep=0, blocks=array("Q", [1, 2]),
+    )  # fmt: skip
+    return Trace(name=name, calls=(call,), block_size=64, start_s=start_s)
+
+
+def test_sessions_of_a_replay_arrive_as_recorded_pass_after_pass(vocabulary: Vocabulary) -> None:
+    """Session n is the n-th by time, also when the file has another order; times are scaled."""
+    traces = [single("late", 360.0), single("first", 0.0), single("second", 60.0)]
+    source = TraceTraffic(traces, craft(vocabulary))
+    gaps_s = islice(source.arrivals.gaps_s(Seeds(seed=1, salt="").lengths(), 1 / 3), 7)
+    assert source.arrivals.own_rate_per_s == pytest.approx(1 / 3)
+    assert list(gaps_s) == pytest.approx([3.0, 1.0, 5.0, 3.0, 1.0, 5.0, 3.0])
+
+
+@pytest.mark.parametrize("starts", [(None, None), (0.0, None), (5.0, 5.0), (5.0,)])
+def test_sessions_without_recorded_starts_arrive_at_random(
+    vocabulary: Vocabulary, starts: tuple[float | None, ...]
+) -> None:
+    """There is no pattern to repeat, and no rate."""
+    source = TraceTraffic([single(f"{at}", at) for at in starts], craft(vocabulary))
+    assert source.arrivals == POISSON
+    assert source.arrivals.own_rate_per_s is None
 
 
 def test_sessions_of_one_set_share_the_blocks_that_mean_the_same(vocabulary: Vocabulary) -> None:

@@ -23,6 +23,7 @@ from loadtest.results.records import (
 from loadtest.results.search_file import read_search
 from loadtest.results.workers_file import read_workers
 from loadtest.settings import PLAYED_FILE, LoadSettings, read_settings, write_settings
+from loadtest.traffic.profiles import load_profile
 
 SEARCH = {
     "start": 2, "most": 16, "settle_s": 1, "measure_s": 3, "least_requests": 3,
@@ -75,7 +76,7 @@ def test_an_open_loop_is_the_same_load_whatever_the_number_of_workers(
 def _due_before(load: LoadProcesses, end_s: float) -> list[float]:
     settings = LoadSettings.model_validate_json(load.settings.read_bytes())
     found = []
-    for due_s in arrivals(settings):
+    for due_s in arrivals(settings, load_profile(settings.traffic).arrivals):
         if due_s > end_s:
             return found
         found.append(due_s)

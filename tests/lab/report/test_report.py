@@ -328,6 +328,14 @@ def test_a_machine_at_its_limit_is_said_before_any_figure(sample: Sample) -> Non
     assert text.index("Limited by this machine") < text.index("achieved ÷ attainable cache hit")
 
 
+def test_what_a_reader_has_to_know_first_comes_first(sample: Sample) -> None:
+    """Servers that count other hits than the answers say make every figure of hits doubtful."""
+    report = {**sample(), "notes": ["us: servers counted 4 points less"]}
+    page, shown = Page(render(read_report(report))).text, printed(report)
+    assert page.index("servers counted 4 points less") < page.index("achieved ÷ attainable")
+    assert shown.index("servers counted 4 points less") < shown.index("Failed requests")
+
+
 def test_the_terminal_shows_verdict_gates_regions_and_slow_steps(sample: Sample) -> None:
     """The four things that decide what the reader does next."""
     shown = printed(sample(verdict="no-go"))
