@@ -8,7 +8,7 @@ import click
 
 from cli.output import output_option, print_facts, print_json, print_line, print_table
 from fleet.errors import ConfigError
-from loadtest.settings import TRACE_PREFIX
+from fleet.spec import TRACE_PREFIX
 from loadtest.traffic.profiles import DEFAULT_PROFILE, known_profiles, load_profile
 from loadtest.traffic.statistics import MOST_CALLS, Quantiles, Statistics, draw_statistics
 
@@ -59,7 +59,7 @@ def show(profile: str, sessions: int, seed: int, output: str) -> None:
 
     \b
     Example:
-        k3fleet traffic show autonomous_agent --sessions 5000
+        k3fleet traffic show chat_assist --sessions 5000
         k3fleet traffic show ./mine.yaml -o json
     """
     if profile.startswith(TRACE_PREFIX):
@@ -67,22 +67,29 @@ def show(profile: str, sessions: int, seed: int, output: str) -> None:
             f"{profile}: is a recording, not a profile. See docs/replay.md for those."
         )
     found = draw_statistics(load_profile(profile), sessions=sessions, seed=seed)
-    if found.sessions < sessions:
-        click.echo(
-            f"stopped after {MOST_CALLS:,} calls, in session {found.sessions} of {sessions}",
-            err=True,
-        )
+    note = "" if found.calls < MOST_CALLS else _cut_note(found, sessions)
     if output == "json":
+        if note:
+            click.echo(note, err=True)
         print_json(asdict(found))
     else:
-        _print(found)
+        _print(found, note)
 
 
-def _print(found: Statistics) -> None:
+def _cut_note(found: Statistics, asked: int) -> str:
+    """Say that fewer were drawn than asked for."""
+    return (
+        f"stopped after {MOST_CALLS:,} calls, in session {found.sessions:,} of {asked:,}: the "
+        "statistics are of these sessions, the last one cut short"
+    )
+
+
+def _print(found: Statistics, note: str) -> None:
     print_facts(
         (
             ("profile", found.profile),
             ("drawn", f"{found.sessions:,} sessions, {found.calls:,} calls, seed {found.seed}"),
+            *([("note", note)] if note else []),
         )
     )
     spreads = (

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cli import traffic as cli_traffic
 from cli.main import main
 from cli.traffic import traffic
+from loadtest.traffic import statistics as traffic_stats
 from loadtest.traffic.profiles import known_profiles
 
 Run = Callable[..., str]
@@ -90,3 +94,30 @@ def test_all_mistakes_of_a_file_are_shown_at_once(run: Run) -> None:
 def test_what_cannot_be_drawn_is_refused(run: Run, words: list[str], said: str) -> None:
     """A configuration error, not a bug."""
     assert said in run("show", *words, code=3)
+
+
+def test_a_profile_without_end_says_that_it_was_cut(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statistics of three sessions must not pass for those of the thousand that were asked for."""
+    for module in (cli_traffic, traffic_stats):
+        monkeypatch.setattr(module, "MOST_CALLS", 50)
+    (tmp_path / "long.yaml").write_text(
+        "extends: interactive_agent\nname: long\nabout: long\n"
+        "first_turn_steps: {median: 20, sigma: 0, max: 20}\nsingle_turn_share: 1\nsubagents:\n"
+    )
+    shown = " ".join(run("show", "long.yaml", "--sessions", "1000").split())
+    assert "3 sessions, 50 calls" in shown
+    assert "in session 3 of 1,000" in shown
+    assert "note" not in run("show", "long.yaml", "--sessions", "2")
+
+
+def test_listing_profiles_loads_nothing_heavy() -> None:
+    """Whoever looks for a name should not wait for what only a load needs."""
+    program = (
+        "import sys; from cli.main import main; main(['traffic', 'list']); "
+        "print([m for m in ('locust', 'gevent', 'pulumi', 'plotly', 'numpy') if m in sys.modules], "
+        "file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stderr.decode().strip() == "[]"
