@@ -139,7 +139,7 @@ def run(variant: str) -> dict[str, float]:
 def reading_us() -> float:
     """Measure the CPU of reading one answer, at the rate where an event costs least."""
     with truth_server() as url:
-        return bench_client.measure("ours", url, READ).cpu_us_per_event * OUTPUT
+        return bench_client.measure("ours", url, READ).cpu_us_per_event[0] * OUTPUT
 
 
 def main() -> int:
