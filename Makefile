@@ -46,7 +46,11 @@ e2e: tools
 	$(BIN)/python tests/support/namespace.py $(BIN)/python -m pytest -m lab
 
 bench: tools
-	for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@failed=; for bench in benchmarks/bench_*.py; do \
+	  echo "== $$bench, load average $$(cut -d' ' -f1 /proc/loadavg)"; begun=$$(date +%s); \
+	  $(BIN)/python $$bench || failed="$$failed $$bench"; \
+	  echo "== took $$(( $$(date +%s) - begun )) s"; \
+	done; test -z "$$failed" || { echo "targets missed, or not to be judged:$$failed"; exit 1; }
 
 # Needs `uv`. No host name gets into the files.
 lock:

@@ -10,6 +10,7 @@ waited on a core of its own; waits for a core that other programs have are not o
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -117,6 +118,8 @@ def measure(url: str) -> dict[str, list[float]]:
     vocabularies = {"ours": words(), "naive": words()}
     vocabularies["ours"].breathe = breathe
     connection = Connection(url, {})
+    # A process looks up its first name with what it has to load for that: no part of a request.
+    fetch(connection, Request(path="/", body=b"{}"), time.perf_counter)
     for number in range(ROUNDS):
         for name, build in (("ours", ours), ("naive", naive)):
             rng = random.Random(number)  # noqa: S311 - no secret
@@ -130,8 +133,8 @@ def measure(url: str) -> dict[str, list[float]]:
     return found
 
 
-def main() -> None:
-    """Print both ways; fail when ours blocks for longer than the limit."""
+def main() -> int:
+    """Print both ways; 1 when ours blocks for longer than the limit, be it once."""
     command = [sys.executable, __file__, "serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -140,14 +143,15 @@ def main() -> None:
     mine, rival = sorted(found["ours"]), sorted(found["naive"])
     print(
         f"longest block while {TOKENS:,} tokens are built and sent, {ROUNDS} rounds: "
-        f"ours {mine[0]:.1f} / {mine[ROUNDS // 2]:.1f} / {mine[-1]:.1f} ms (limit {LIMIT_MS:g} of "
-        f"the median), in one go {rival[0]:.1f} / {rival[ROUNDS // 2]:.1f} / {rival[-1]:.1f} ms"
+        f"ours {mine[0]:.1f} / {mine[ROUNDS // 2]:.1f} / {mine[-1]:.1f} ms of CPU (limit "
+        f"{LIMIT_MS:g} of the longest), in one go {rival[0]:.1f} / {rival[ROUNDS // 2]:.1f} / "
+        f"{rival[-1]:.1f} ms; load average {os.getloadavg()[0]:.1f}"
     )
-    assert mine[ROUNDS // 2] <= LIMIT_MS, "other sessions waited for longer than the limit"
+    return int(mine[-1] > LIMIT_MS)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         serve()
     else:
-        main()
+        sys.exit(main())

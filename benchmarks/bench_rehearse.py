@@ -19,8 +19,8 @@ UP_STEPS = ("tools", "cluster", "provision", "packing", "engines")
 LIMIT_RUN_S, LIMIT_UP_S, LIMIT_MEMORY_GIB = 300.0, 90.0, 12.0
 
 
-def main() -> None:
-    """Run the demo once with 60 s of traffic and print what it took."""
+def main() -> int:
+    """Run the demo once with 60 s of traffic, print what it took; 1 when a limit is passed."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "cli.main", "rehearse", str(DEMO), "-o", "json"]
         began = time.perf_counter()
@@ -51,7 +51,9 @@ def main() -> None:
     print(f"peak memory {peak_gib} GiB, limit {LIMIT_MEMORY_GIB:.0f} GiB")
     cpu, machine = generator["cpu_share"], generator["machine_cpu_share"]
     print(f"generator {cpu:.2f} of one core; all cores {machine:.2f} busy")
+    held = up_s <= LIMIT_UP_S and run_s <= LIMIT_RUN_S and peak_gib <= LIMIT_MEMORY_GIB
+    return int(not held)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -38,8 +38,8 @@ def fleet_text(racks: int, more: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def measure(racks: int, name: str, more: str) -> None:
-    """Render once into a scratch folder and print the times."""
+def measure(racks: int, name: str, more: str) -> bool:
+    """Render once into a scratch folder, print the times; tell whether the targets are met."""
     with tempfile.TemporaryDirectory() as scratch:
         fleet_file = Path(scratch, "fleet.yaml")
         fleet_file.write_text(fleet_text(racks, more))
@@ -57,14 +57,15 @@ def measure(racks: int, name: str, more: str) -> None:
         f"(target {TARGET_S:.0f}), {wall:.1f} s, {len(files)} files, "
         f"{sum(files) / 1e6:.1f} MB, peak {peak_mib:.0f} MiB (target {TARGET_MIB})"
     )
+    return cpu <= TARGET_S and peak_mib <= TARGET_MIB
 
 
-def main() -> None:
-    """Render both ways."""
+def main() -> int:
+    """Render both ways; 1 when a target is missed."""
     racks = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    measure(racks, "defaults", "")
-    measure(racks, "everything", EVERYTHING)
+    held = [measure(racks, "defaults", ""), measure(racks, "everything", EVERYTHING)]
+    return int(not all(held))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,8 +13,9 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,37 @@ class Seen:
     gaps_s: list[float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Result:
-    """Hold one client under one load."""
+    """Hold one client under one load, over all its runs."""
 
-    cpu_us_per_event: float
-    ttft_error_ms: tuple[float, float]
-    """Median and p99 of the absolute errors."""
-    gap_error_p99_ms: float
-    server_late_p99_ms: float
-    judged: float
-    """Share of the answers of which the server knows when it wrote them."""
+    cpu_us_per_event: list[float]
+    """One figure a run."""
+    ttft_errors_ms: list[float]
+    gap_errors_ms: list[float]
+    server_late_ms: list[float]
+    answers: int
+    waited: list[float] = field(default_factory=list)
+    """Share of the time for which the client waited for its core, by run; others had it."""
+
+    def add(self, other: Result) -> None:
+        """Take the figures of another run."""
+        self.cpu_us_per_event += other.cpu_us_per_event
+        self.ttft_errors_ms += other.ttft_errors_ms
+        self.gap_errors_ms += other.gap_errors_ms
+        self.server_late_ms += other.server_late_ms
+        self.answers += other.answers
+        self.waited += other.waited
+
+    @property
+    def judged(self) -> float:
+        """Give the share of the answers of which the server knows when it wrote them."""
+        return len(self.ttft_errors_ms) / self.answers
+
+    @property
+    def worst_p99_ms(self) -> float:
+        """Give the larger p99 of the absolute errors, of TTFT or of the gaps."""
+        return max(quantile(self.ttft_errors_ms, 0.99), quantile(self.gap_errors_ms, 0.99))
 
 
 def pin(core: int) -> None:
@@ -101,9 +122,16 @@ def take_truth(url: str) -> dict[str, Any]:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Give the nearest-rank quantile."""
+    """Give the nearest-rank quantile; infinite of nothing, which then meets no limit."""
+    if not values:
+        return inf
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def waited_s() -> float:
+    """Give how long this process was ready to run and had no core: proc(5), schedstat."""
+    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
 
 def compare(seen: Sequence[Seen], truth: dict[str, Any], cpu_us_per_event: float) -> Result:
@@ -117,17 +145,17 @@ def compare(seen: Sequence[Seen], truth: dict[str, Any], cpu_us_per_event: float
             first_ms.append(abs(answer.first_s - moments[0]) * 1000)
         if max(took_s) <= SLOW_WRITE_S:
             gaps_ms += _gap_errors_ms(answer, moments)
-    late_s = [
-        wrote - due
+    late_ms = [
+        (wrote - due) * 1000
         for answer in truth["answers"]
         for wrote, due in zip(answer["written_s"], answer["due_s"], strict=True)
     ]
     return Result(
-        cpu_us_per_event=cpu_us_per_event,
-        ttft_error_ms=(quantile(first_ms, 0.5), quantile(first_ms, 0.99)),
-        gap_error_p99_ms=quantile(gaps_ms, 0.99),
-        server_late_p99_ms=quantile(late_s, 0.99) * 1000,
-        judged=len(first_ms) / len(seen),
+        cpu_us_per_event=[cpu_us_per_event],
+        ttft_errors_ms=first_ms,
+        gap_errors_ms=gaps_ms,
+        server_late_ms=late_ms,
+        answers=len(seen),
     )
 
 

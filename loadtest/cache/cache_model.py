@@ -11,11 +11,11 @@ and when a prompt resumes there, so it may go earlier than the units around it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
+from typing import NamedTuple
 
 Path = Sequence[Hashable]
 
@@ -40,33 +40,49 @@ class CacheRules:
 
 
 class _Use:
-    """One answered prompt: when, its path, and what was not used again since."""
+    """Hold one answered prompt: when, its path, and which units were not used again since.
 
-    __slots__ = ("at_s", "end", "held", "path")
+    Those are one run, from `start` to before `end`: a later prompt uses a path from its first unit
+    on, and of what was last used together the deepest goes first.
+    """
 
-    def __init__(self, at_s: float, path: Path) -> None:
-        self.at_s = at_s
-        self.path = path
-        self.end = len(path)  # the units from here on are gone already
-        self.held = 0  # units and snapshots whose last use this is
+    __slots__ = ("at_s", "end", "path", "start", "turn")
 
-    def release(self, count: int = 1) -> None:
-        """Note that some of them were used again, or are gone; an empty use needs no path."""
-        self.held -= count
-        if not self.held:
-            self.path = ()
+    def renew(self, turn: int, at_s: float, path: Path) -> None:
+        """Let this be the use of a prompt that begins as the one before."""
+        self.turn, self.at_s, self.path = turn, at_s, path
+        self.start, self.end = 0, len(path)
+
+
+class _Snapshot(NamedTuple):
+    """Hold the last use of a snapshot, and how many units it stands for."""
+
+    turn: int
+    at_s: float
+    depth: int
+
+
+class Reach(NamedTuple):
+    """Hold how far a prompt finds itself in a cache, in units."""
+
+    known: int
+    """The longest prefix held."""
+    usable: int
+    """The longest one where it can resume."""
 
 
 class CacheModel:
     """Hold the units and snapshots of one cache, each with its last use."""
 
-    __slots__ = ("_rules", "_size", "_snapshots", "_units", "_uses")
+    __slots__ = ("_rules", "_size", "_snapshots", "_turn", "_units", "_uses")
 
     def __init__(self, rules: CacheRules) -> None:
         self._rules = rules
         self._units: dict[Hashable, _Use | None] = {}
-        self._snapshots: dict[Hashable, _Use | None] = {}
         self._uses: OrderedDict[_Use, None] = OrderedDict()
+        self._snapshots: OrderedDict[Hashable, _Snapshot] = OrderedDict()
+        """The next to go first: by their last use, and of one use the deepest."""
+        self._turn = 0
         self._size = 0
 
     def __len__(self) -> int:
@@ -75,110 +91,125 @@ class CacheModel:
 
     def known(self, path: Path) -> int:
         """Give the length of the longest prefix held."""
-        units = self._units
-        return bisect_left(range(len(path)), 1, key=lambda index: path[index] not in units)
+        units, known, unknown = self._units, 0, len(path)
+        while known < unknown:
+            middle = (known + unknown) // 2
+            if path[middle] in units:
+                known = middle + 1
+            else:
+                unknown = middle
+        return known
 
-    def usable(self, path: Path, most: int) -> int:
-        """Give the longest prefix, of `most` units at most, where a prompt can resume."""
-        depth = min(self.known(path), most)
-        if self._rules.snapshots:
-            while depth and path[depth - 1] not in self._snapshots:
-                depth -= 1
-        return depth
+    def reach(self, path: Path, most: int) -> Reach:
+        """Tell how much of a path is held, and where, after `most` units at most, it can resume."""
+        known = self.known(path)
+        depth = min(known, most)
+        if depth and self._rules.snapshots:
+            # No Python runs per unit: of a prompt that another cache answered, many are looked at.
+            is_kept = map(self._snapshots.__contains__, reversed(path[:depth]))
+            depth = next(compress(range(depth, 0, -1), is_kept), 0)
+        return Reach(known, depth)
 
-    def store(self, path: Path, units: Path, most: int, now_s: float) -> None:
+    def store(self, path: Path, packed: Path, most: int, now_s: float) -> None:
         """Take a prompt that was answered.
 
-        `units` holds the same as `path`: a path of packed numbers makes a new object each time
-        that one is read, and these are kept, so all caches should keep the same.
+        `packed` holds the same as `path`, for as long as anything of it is held. The objects of
+        `path` are kept too, so all caches should get the same ones.
         """
         if self._rules.forgets:
             self.expire(now_s)
-        resumed = self.usable(path, most)
-        boundaries = [path[depth - 1] for depth in self._boundaries(path, resumed)]
-        if not self._rules.forgets:
+        self._turn += 1
+        known, resumed = self.reach(path, most)
+        if self._rules.forgets:
+            self._use_units(path, known).renew(self._turn, now_s, packed)
+        else:
             # What comes before the first unknown unit is there already.
-            self._units.update(dict.fromkeys(islice(units, self.known(path), None)))
-            self._snapshots.update(dict.fromkeys(boundaries))
-            return
-        use, kept = self._last_use(path, now_s)
-        self._use(self._units, islice(units, kept.start), use, 1)
-        self._use(self._units, islice(units, kept.stop, None), use, 1)
-        self._use(self._snapshots, boundaries, use, self._rules.snapshot_cost)
-        if use.held:
-            self._uses[use] = None
-            self._uses.move_to_end(use)
+            self._units.update(dict.fromkeys(islice(path, known, None)))
+        for depth in self._boundaries(path, resumed):
+            self._use_snapshot(path[depth - 1], _Snapshot(self._turn, now_s, depth))
         self._shrink()
 
     def expire(self, now_s: float) -> None:
         """Forget what was not used for too long."""
-        ttl_s, uses = self._rules.ttl_s, self._uses
-        while ttl_s is not None and uses and now_s - next(iter(uses)).at_s > ttl_s:
-            use, _ = uses.popitem(last=False)
-            while use.held:
-                self._drop_one(use)
+        ttl_s, uses, snapshots = self._rules.ttl_s, self._uses, self._snapshots
+        if ttl_s is None:
+            return
+        while uses and now_s - next(iter(uses)).at_s > ttl_s:
+            use = next(iter(uses))
+            self._drop_units(use, use.end - use.start)
+        while snapshots and now_s - next(iter(snapshots.values())).at_s > ttl_s:
+            self._drop_snapshot()
 
-    def _last_use(self, path: Path, now_s: float) -> tuple[_Use, range]:
-        """Give the use of now, and the depths of the units that have it already.
-
-        The turn before used a part of this path only, so its use becomes the one of now, instead
-        of each unit's being replaced. What it holds is the deepest part of what is known, since
-        nothing before a unit was used longer ago. Snapshots have uses of their own, and forbid it.
-        """
-        depth = self.known(path)
-        before = self._units[path[depth - 1]] if depth else None
-        if (
-            before is None
-            or self._rules.snapshots
-            or before.end > depth
-            or before.path[before.end - 1] != path[before.end - 1]
-        ):
-            return _Use(now_s, path), range(0)
-        kept = range(depth - before.held, depth)
-        before.at_s, before.path, before.end = now_s, path, len(path)
-        return before, kept
-
-    def _boundaries(self, path: Path, resumed: int) -> set[int]:
-        """Name the depths whose snapshots a prompt uses: made, or resumed at."""
+    def _boundaries(self, path: Path, resumed: int) -> list[int]:
+        """Name the depths whose snapshots a prompt uses, made or resumed at, the deepest first."""
         if not self._rules.snapshots:
-            return set()
+            return []
         every = self._rules.snapshot_every
         made = range((resumed // every + 1) * every, len(path) + 1, every) if every else ()
-        return {resumed, len(path), *made} - {0}
+        return sorted({resumed, len(path), *made} - {0}, reverse=True)
 
-    def _use(
-        self, held: dict[Hashable, _Use | None], keys: Iterable[Hashable], use: _Use, cost: int
-    ) -> None:
-        """Make this the last use of some keys; no Python runs per key, since paths are long."""
-        fresh = dict.fromkeys(keys, use)
-        for before, count in Counter(map(held.get, fresh)).items():
-            if before is None:
-                self._size += count * cost
-            else:
-                before.release(count)
-        held.update(fresh)
-        use.held += len(fresh)
+    def _use_snapshot(self, key: Hashable, snapshot: _Snapshot) -> None:
+        if key not in self._snapshots:
+            self._size += self._rules.snapshot_cost
+        self._snapshots[key] = snapshot
+        self._snapshots.move_to_end(key)
+
+    def _use_units(self, path: Path, known: int) -> _Use:
+        """Put a path's units into one use, the last; no Python runs per unit: paths are long.
+
+        The turn before used a part of this path only, so its use becomes the one of now, and what
+        it holds stays: that is the deepest part of what is known.
+        """
+        use = self._units[path[known - 1]] if known else None
+        if use is None or use.end > known:
+            use, start = _Use(), known
+        else:
+            start = use.start
+        self._take(path, start)
+        self._units.update(dict.fromkeys(islice(path, start), use))
+        self._units.update(dict.fromkeys(islice(path, known, None), use))
+        self._size += len(path) - known
+        if path:
+            self._uses[use] = None
+            self._uses.move_to_end(use)
+        return use
+
+    def _take(self, path: Path, depth: int) -> None:
+        """Take the units before a depth out of the uses that have them, run by run."""
+        while depth:
+            use = self._units[path[depth - 1]]
+            assert use is not None  # noqa: S101 - for the type checker
+            use.start, depth = depth, use.start
+            self._forget_empty(use)
 
     def _shrink(self) -> None:
-        capacity, uses = self._rules.capacity, self._uses
+        capacity = self._rules.capacity
         while capacity is not None and self._size > capacity:
-            oldest = next(iter(uses))
-            if oldest.held:
-                self._drop_one(oldest)
+            use = next(iter(self._uses), None)
+            snapshot = next(iter(self._snapshots.values()), None)
+            if use is None:
+                self._drop_snapshot()
+            elif snapshot is None or snapshot.turn > use.turn:
+                self._drop_units(use, min(self._size - capacity, use.end - use.start))
+            elif snapshot.turn < use.turn or snapshot.depth >= use.end:
+                self._drop_snapshot()  # before the unit it ends with
             else:
-                uses.popitem(last=False)
+                deeper = use.end - max(use.start, snapshot.depth)
+                self._drop_units(use, min(self._size - capacity, deeper))
 
-    def _drop_one(self, use: _Use) -> None:
-        """Forget the deepest that was last used then: a snapshot before the unit it ends with."""
-        while True:
-            key = use.path[use.end - 1]
-            if self._snapshots.get(key) is use:
-                del self._snapshots[key]
-                self._size -= self._rules.snapshot_cost
-                break
-            use.end -= 1
-            if self._units.get(key) is use:
-                del self._units[key]
-                self._size -= 1
-                break
-        use.release()
+    def _drop_units(self, use: _Use, count: int) -> None:
+        """Forget the deepest units of a use."""
+        for unit in use.path[use.end - count : use.end]:
+            del self._units[unit]
+        self._size -= count
+        use.end -= count
+        self._forget_empty(use)
+
+    def _drop_snapshot(self) -> None:
+        self._snapshots.popitem(last=False)
+        self._size -= self._rules.snapshot_cost
+
+    def _forget_empty(self, use: _Use) -> None:
+        """Let go of a use without units, and so of its path."""
+        if use.start == use.end:
+            del self._uses[use]

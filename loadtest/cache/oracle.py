@@ -118,38 +118,45 @@ class CacheOracle:
 
     def send(self, region: str, prompt: Prompt) -> Attainable:
         """Note that the prompt leaves now; tell what could be served of it."""
-        path, most = self._path(prompt), self._most(prompt)
+        path, most = list(self._path(prompt)), self._most(prompt)
         here = self._region(region)
-        if self._rules.forgets:
-            self._expire()
-        known = max((cache.known(path) for cache in here.caches()), default=0)
-        for unit in islice(path, known, None):
+        self._expire()
+        reached = {worker: cache.reach(path, most) for worker, cache in here.replicas.items()}
+        whole = [here.whole.reach(path, most)] if here.whole is not None else list(reached.values())
+        for unit in islice(path, max((reach.known for reach in whole), default=0), None):
             here.waiting[unit] = here.waiting.get(unit, 0) + 1
-        regions = {name: self._best(there, path, most) for name, there in self._regions.items()}
-        replicas = {
-            worker: tokens
-            for worker, cache in here.replicas.items()
-            if worker is not None and (tokens := cache.usable(path, most) * self._unit)
-        }
+        best = max((reach.usable for reach in whole), default=0)
+        elsewhere = (
+            cache.reach(path, most).usable
+            for there in self._regions.values()
+            if there is not here
+            for cache in there.caches()
+        )
         return Attainable(
-            region=regions[region], everywhere=max(regions.values()), replicas=replicas
+            region=best * self._unit,
+            everywhere=max((best, *elsewhere)) * self._unit,
+            replicas={
+                worker: reach.usable * self._unit
+                for worker, reach in reached.items()
+                if worker is not None and reach.usable
+            },
         )
 
     def complete(self, region: str, prompt: Prompt, worker: str | None = None) -> None:
         """Note that the prompt was answered, and by whom, so that it may be reused."""
-        path, most, now_s = self._path(prompt), self._most(prompt), self._clock()
+        packed, most, now_s = self._path(prompt), self._most(prompt), self._clock()
+        path = list(packed)
         here = self._region(region)
         # A unit that some cache holds waits no more since it came there.
         known = max((cache.known(path) for cache in here.caches()), default=0)
         for unit in islice(path, known, None) if here.waiting else ():
             here.waiting.pop(unit, None)
-        units = tuple(path) if self._rules.forgets else path
         if here.whole is not None:
-            here.whole.store(path, units, most, now_s)
+            here.whole.store(path, packed, most, now_s)
         if here.whole is None or worker is not None:
             if worker not in here.replicas:
                 here.replicas[worker] = CacheModel(self._rules)
-            here.replicas[worker].store(path, units, most, now_s)
+            here.replicas[worker].store(path, packed, most, now_s)
 
     def in_flight(self, region: str, prompt: Prompt) -> int:
         """Tell the prefix that others sent too, answered or not.
@@ -159,8 +166,7 @@ class CacheOracle:
         tokens have an explanation and the oracle is not wrong.
         """
         path, here = self._path(prompt), self._region(region)
-        if self._rules.forgets:
-            self._expire()
+        self._expire()
         depth = max((cache.known(path) for cache in here.caches()), default=0)
         for unit in islice(path, depth, None):
             if here.waiting.get(unit, 0) < 2:  # one of them is our own
@@ -177,13 +183,12 @@ class CacheOracle:
         return self._regions[name]
 
     def _expire(self) -> None:
+        if self._rules.ttl_s is None:
+            return
         now_s = self._clock()
         for region in self._regions.values():
             for cache in (*region.replicas.values(), *region.caches()):
                 cache.expire(now_s)
-
-    def _best(self, region: _Region, path: Path, most: int) -> int:
-        return self._unit * max((cache.usable(path, most) for cache in region.caches()), default=0)
 
     def _path(self, prompt: Prompt) -> Path:
         if self._stride == 1:

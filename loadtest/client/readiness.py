@@ -57,11 +57,11 @@ class Readiness:
         now_s = perf_counter()
         is_busy = len(ready) > 1 or (bool(ready) and now_s - self._looked_s < PERIOD_S)
         self._looked_s = now_s
-        self._watcher.stop()
-        self._timer.stop()
         if is_busy:
+            self._watcher.stop()
+            self._timer.stop()
             self._timer.start(self._look)
-        elif self._callbacks:
+        elif self._callbacks and not self._watcher.active:
             self._watcher.start(self._look)
 
 

@@ -12,11 +12,9 @@ from dataclasses import replace
 
 from fleet.errors import ConfigError
 from loadtest.prompt.calibrate import MARKER_WORDS, Ask, TagIds, gaps, overhead
+from loadtest.prompt.limits import MOST_CALLS
 from loadtest.prompt.prompts import Frame, Image, Message, Slot, ToolCall, ToolSet
 from loadtest.prompt.words import Text, Vocabulary
-
-MOST_CALLS = 8
-"""Calls that one answer may make at a time; a place beyond it has tags that were never seen."""
 
 _TAG_ID = 0xF800_0000
 """First made-up id for the tags of tools; those of a plain chat start lower."""

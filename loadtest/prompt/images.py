@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
 import struct
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 
+_TOKEN_CELL = 28  # pixels per token: K3's vision tower has 14-pixel patches, merged 2x2
 _CELL = 16  # pixels per cell of one colour: a screenshot compresses, noise would not
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """Name a picture: the same three numbers give the same bytes."""
+
+    width: int
+    height: int
+    seed: int
+
+    @property
+    def url(self) -> str:
+        """Give the picture as a data URL."""
+        return png_url(self.width, self.height, self.seed)
+
+    @property
+    def tokens(self) -> int:
+        """Count what K3 makes of it; another server may count otherwise."""
+        return math.ceil(self.width / _TOKEN_CELL) * math.ceil(self.height / _TOKEN_CELL)
 
 
 @lru_cache(maxsize=_KEPT)

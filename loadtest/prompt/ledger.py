@@ -140,6 +140,8 @@ class Ledger:
         if is_long:
             self._breathe()
         data = self._rest + tokens
+        if is_long:  # megabytes were copied
+            self._breathe()
         chain = bytearray()
         hashes = hash_blocks(bytes(self._chain[-DIGEST_BYTES:]), data, self._block_size)
         for number, digest in enumerate(hashes, start=1):

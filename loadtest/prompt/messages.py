@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
 
-from loadtest.prompt.images import png_url
+from loadtest.prompt.images import Image
 from loadtest.prompt.words import EMPTY, Text
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 ARGUMENT = "input"
 """Name of the one argument that each of our tools takes: a string, so it is text in the prompt."""
-
-_IMAGE_CELL = 28  # pixels per token: K3's vision tower has 14-pixel patches, merged 2x2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,25 +32,6 @@ class ToolCall:
         if self.said is not None:
             return self.said
         return orjson.dumps({ARGUMENT: self.argument.text}).decode()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """Name a picture: the same three numbers give the same bytes."""
-
-    width: int
-    height: int
-    seed: int
-
-    @property
-    def url(self) -> str:
-        """Give the picture as a data URL."""
-        return png_url(self.width, self.height, self.seed)
-
-    @property
-    def tokens(self) -> int:
-        """Count what K3 makes of it; another server may count otherwise."""
-        return math.ceil(self.width / _IMAGE_CELL) * math.ceil(self.height / _IMAGE_CELL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

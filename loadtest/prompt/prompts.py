@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import Any
 
 from fleet.errors import LoadError
-from loadtest.prompt.messages import Image, Message, Role, ToolCall, ToolSet, declare_tool
+from loadtest.prompt.images import Image
+from loadtest.prompt.messages import Message, Role, ToolCall, ToolSet, declare_tool
 from loadtest.prompt.words import TOKEN_BYTES, Text
 
 __all__ = [

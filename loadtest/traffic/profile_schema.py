@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from fleet.schema import FileModel, Positive, found_text, refuse
-from loadtest.prompt.calibrate_tools import MOST_CALLS
-from loadtest.prompt.messages import Image
+from loadtest.prompt.images import Image
+from loadtest.prompt.limits import MOST_CALLS
 from loadtest.traffic.arrivals import Arrivals
 
 MAX_TOKENS = 2_097_152  # twice the longest context there is

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cli import traffic_show as cli_traffic
 from cli.main import main
-from cli.traffic import traffic
+from cli.traffic import COMMANDS
+from loadtest.traffic import statistics as traffic_stats
 from loadtest.traffic.profiles import known_profiles
 
 Run = Callable[..., str]
@@ -29,7 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return call
 
 
-@pytest.mark.parametrize("name", sorted(traffic.commands))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help_with_an_example(name: str, run: Run) -> None:
     """Most people copy the example and change one word."""
     assert "Example:" in run(name, "--help")
@@ -119,3 +123,30 @@ def test_a_part_of_a_recording_can_be_shown(run: Run) -> None:
     Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = json.loads(run("show", "trace:t.jsonl", "--sessions", "2", "-o", "json"))
     assert found["sessions"] == 2
+
+
+def test_a_profile_without_end_says_that_it_was_cut(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statistics of three sessions must not pass for those of the thousand that were asked for."""
+    for module in (cli_traffic, traffic_stats):
+        monkeypatch.setattr(module, "MOST_CALLS", 50)
+    (tmp_path / "long.yaml").write_text(
+        "extends: interactive_agent\nname: long\nabout: long\n"
+        "first_turn_steps: {median: 20, sigma: 0, max: 20}\nsingle_turn_share: 1\nsubagents:\n"
+    )
+    shown = " ".join(run("show", "long.yaml", "--sessions", "1000").split())
+    assert "3 sessions, 50 calls" in shown
+    assert "in session 3 of 1,000" in shown
+    assert "note" not in run("show", "long.yaml", "--sessions", "2")
+
+
+def test_listing_profiles_loads_nothing_heavy() -> None:
+    """Whoever looks for a name should not wait for what only a load needs."""
+    program = (
+        "import sys; from cli.main import main; main(['traffic', 'list']); "
+        "print([m for m in ('locust', 'gevent', 'pulumi', 'plotly', 'numpy') if m in sys.modules], "
+        "file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stderr.decode().strip() == "[]"

@@ -9,7 +9,8 @@ import pytest
 
 from fleet.errors import ConfigError, LoadError
 from loadtest.prompt.calibrate import Ask, Echo, learn_frame
-from loadtest.prompt.calibrate_tools import MOST_CALLS, learn_image, learn_tools
+from loadtest.prompt.calibrate_tools import learn_image, learn_tools
+from loadtest.prompt.limits import MOST_CALLS
 from loadtest.prompt.prompts import Frame, Image, Message, ToolCall, ToolSet
 from loadtest.prompt.words import TOKEN_BYTES, Vocabulary
 from loadtest.traffic.sessions import Seeds
