@@ -36,14 +36,18 @@ class _Source:
     name: str
     prompt: str
     cached: tuple[str, ...]
+    cancelled_prompts: bool = False
+    """Whether requests that a client cancelled are in `prompt`, while never in `cached`."""
 
 
 _SOURCES = (
-    # Read off a frontend of Dynamo 1.6.1: both are histograms over requests.
+    # Read off a frontend of Dynamo 1.6.1: both are histograms over requests. Cached tokens come
+    # with the usage at an answer's end, which a cancelled one has not; its prompt is counted.
     _Source(
         name="dynamo frontend",
         prompt="dynamo_frontend_input_sequence_tokens_sum",
         cached=("dynamo_frontend_cached_tokens_sum",),
+        cancelled_prompts=True,
     ),
     # vLLM docs/design/metrics.md: queries are tokens too; external = what a connector brought.
     _Source(
@@ -192,25 +196,38 @@ def cross_check(pages: Sequence[Page], records: Iterable[Record]) -> ServerTruth
     )
 
 
-def _client_sums(records: Iterable[Record]) -> Mapping[str, tuple[int, int]]:
-    """Give prompt and cached tokens of the requests that reported both, by region."""
-    sums: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+@dataclass(slots=True)
+class _Sums:
+    """Hold the tokens of what one region was sent."""
+
+    prompt: int = 0
+    cached: int = 0
+    cancelled: int = 0
+    """Of the prompts that we hung up on; not in `prompt`."""
+
+
+def _client_sums(records: Iterable[Record]) -> Mapping[str, _Sums]:
+    """Add up the requests that reported both prompt and cached tokens, by region."""
+    sums: defaultdict[str, _Sums] = defaultdict(_Sums)
     for record in records:
+        found = sums[record.region]
         if record.error is None and record.cached_tokens is not None:
-            prompt, cached = sums[record.region]
-            sums[record.region] = (
-                prompt + (record.prompt_tokens or 0),
-                cached + record.cached_tokens,
-            )
+            found.prompt += record.prompt_tokens or 0
+            found.cached += record.cached_tokens
+        elif record.cancelled:
+            found.cancelled += record.predicted_prompt_tokens
     return sums
 
 
-def _hits(pages: Sequence[Page], ours: Mapping[str, tuple[int, int]]) -> Iterable[ServerHit]:
+def _hits(pages: Sequence[Page], ours: Mapping[str, _Sums]) -> Iterable[ServerHit]:
     for region in sorted({page.region for page in pages}):
         here = [page for page in pages if page.region == region]
-        client = _share(*reversed(ours.get(region, (0, 0))))
+        sent = ours.get(region, _Sums())
+        client = _share(sent.cached, sent.prompt)
         for source in _SOURCES:
             prompt = _sum(here, source.prompt)
+            if source.cancelled_prompts:
+                prompt = max(0.0, prompt - sent.cancelled)
             if not prompt:
                 continue
             cached = sum(_sum(here, name) for name in source.cached)
@@ -228,7 +245,7 @@ def _hits(pages: Sequence[Page], ours: Mapping[str, tuple[int, int]]) -> Iterabl
 
 
 def _findings(
-    pages: Sequence[Page], hits: Sequence[ServerHit], ours: Mapping[str, tuple[int, int]]
+    pages: Sequence[Page], hits: Sequence[ServerHit], ours: Mapping[str, _Sums]
 ) -> Iterable[str]:
     for page in pages:
         if not page.scrapes:
@@ -244,7 +261,7 @@ def _findings(
                 f"the answers reported {hit.client_hit:.1%}: {hit.difference_points:.1f} points "
                 "apart"
             )
-        sent = ours.get(hit.region, (0, 0))[0]
+        sent = ours.get(hit.region, _Sums()).prompt
         if sent and hit.prompt_tokens > sent * (1 + FOREIGN_SHARE):
             yield (
                 f"{hit.region}: {hit.source} saw {hit.prompt_tokens:,} prompt tokens, and "

@@ -50,6 +50,19 @@ def test_a_frontend_of_dynamo_is_understood(make_record: Make) -> None:
     assert (hit.difference_points, truth.router_regret, truth.findings) == (0.0, 1.0, ())
 
 
+def test_a_cancelled_request_is_in_no_rate(make_record: Make) -> None:
+    """A frontend counts its prompt and never its cached tokens: that is no disagreement."""
+    start = "".join(
+        f"{line.rpartition(' ')[0]} 0\n" for line in FRONTEND.splitlines() if line[0] != "#"
+    )
+    answered = make_record(prompt_tokens=1202, cached_tokens=1152)
+    left = make_record(
+        prompt_tokens=None, cached_tokens=None, predicted_prompt_tokens=601, cancelled=True
+    )
+    truth = cross_check([page(start, FRONTEND)], [answered, left])
+    assert (truth.hits[0].prompt_tokens, truth.worst_points, truth.findings) == (1202, 0.0, ())
+
+
 def test_engines_of_both_kinds_are_normalised(make_record: Make) -> None:
     """vLLM counts what a connector brought apart, SGLang by where it came from."""
     vllm = page(
