@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from lightkube import Client, KubeConfig
@@ -28,6 +28,7 @@ UNKNOWN = (
     "Whether anybody else sends to it too; the oracle gate sees a cache warmer than this run made",
 )
 
+AnswerT = TypeVar("AnswerT")
 Look = Callable[[RunFacts, Sequence[Record]], RunFacts]
 """Look at the target again after the load, and add what was seen."""
 
@@ -87,6 +88,8 @@ def lab_target(fleet: Fleet, work_dir: Path) -> LoadTarget:
         mocked=mocked(fleet.release),
     )
     fixed = base.model_dump(exclude={"traffic", "users", "sessions_per_minute", "out_dir", "seed"})
+    # Frontends may be others than those the lab came up with: a new router makes new pods.
+    fixed["results"]["metrics"] = _asked(reached, RegionReach.metrics_pages)
     users = USERS_PER_REPLICA * plan.totals.replicas
     return LoadTarget(
         settings={**fixed, "users": users},
@@ -155,14 +158,25 @@ def _look_again(
 
 def _registered(reached: Mapping[str, RegionReach]) -> dict[str, str]:
     found: dict[str, str] = {}
+    for workers in _asked(reached, RegionReach.registered).values():
+        found |= workers
+    return found
+
+
+def _asked(
+    reached: Mapping[str, RegionReach], question: Callable[[RegionReach], AnswerT]
+) -> dict[str, AnswerT]:
+    """Ask all regions something that their API servers know; leave out those that know nothing."""
+    answers = {}
     for name, region in reached.items():
         try:
-            found |= region.registered()
+            if answer := question(region):
+                answers[name] = answer
         except httpx2.HTTPError as error:
             raise LabError(
                 f"{name}: the API server does not answer: {error}. See `k3fleet lab logs`."
             ) from error
-    return found
+    return answers
 
 
 def _versions(names: Sequence[str]) -> tuple[str, ...]:

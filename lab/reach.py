@@ -18,6 +18,9 @@ from lab.network import loopback_address
 from lab.pods import REPLICA_LABEL, PodView, view
 from verify.smoke import serves, worker_answers
 
+NAME_LABEL = "app.kubernetes.io/name"
+FRONTEND_PORT = 8000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionReach:
@@ -47,6 +50,15 @@ class RegionReach:
             if replica is not None and item["spec"]["data"].get("model_cards"):
                 found.update(dict.fromkeys(worker_ids(item["spec"]["data"]), replica))
         return found
+
+    def metrics_pages(self) -> tuple[str, ...]:
+        """Name the pages where the frontends that are ready tell their counters."""
+        found = (
+            loopback_address(pod.address)
+            for pod in self.pods()
+            if pod.labels.get(NAME_LABEL) == "frontend" and pod.ready and pod.address
+        )
+        return tuple(sorted(f"http://{address}:{FRONTEND_PORT}/metrics" for address in found))
 
     def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
         """Ask each replica but some for a chat, past the router's choice; name those that answer.

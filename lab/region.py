@@ -26,18 +26,16 @@ from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
 from lab.control_plane import ControlPlane
 from lab.events import EVENTS_FILE, often_ended, read_events
-from lab.network import RegionNetwork, loopback_address
+from lab.network import RegionNetwork
 from lab.nodes import HEALTH_LABEL, RACK_LABEL, cpu_nodes, rack_nodes
 from lab.packing_check import NodeView
 from lab.pods import PodView
 from lab.ports import require_free_port
 from lab.processes import log_tail
-from lab.reach import RegionReach
+from lab.reach import FRONTEND_PORT, RegionReach
 
 CRD_FOLDERS = (Path(__file__).with_name("crds"), CRDS)
-NAME_LABEL = "app.kubernetes.io/name"
 NODES_TIMEOUT_S = 60.0
-FRONTEND_PORT = 8000
 SYSTEM_PORT = 9090
 
 
@@ -161,12 +159,8 @@ class LabRegion:
 
     def metrics_pages(self) -> tuple[str, ...]:
         """Name the pages where the frontends that are ready tell their counters."""
-        found = (
-            loopback_address(pod.address)
-            for pod in self.pods()
-            if pod.labels.get(NAME_LABEL) == "frontend" and pod.ready and pod.address
-        )
-        return tuple(sorted(f"http://{address}:{FRONTEND_PORT}/metrics" for address in found))
+        with self._api():
+            return self.reach.metrics_pages()
 
     def answering(self, model: str, *, beside: set[str]) -> frozenset[str]:
         """Ask each replica but some for a chat; name those that answer."""

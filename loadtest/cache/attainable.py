@@ -7,6 +7,7 @@ kept. Nobody else's load, no capacity: an upper bound for each rule.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loadtest.traffic.outline import Call, Shared
 
@@ -17,6 +18,15 @@ ANSWERS = "prompt and answer ends"
 _FLOOR = 128  # tokens: the unit in which prefixes are matched (`--prefix-match-unit`)
 _IDLE_RULES = tuple((f"idle eviction {minutes} min", minutes * 60.0) for minutes in (1, 5, 15, 60))
 _BLOCK_RULES = tuple((f"only multiples of {size}", size) for size in (4096, 8192, 32768))
+
+
+class Reusable(NamedTuple):
+    """Hold what a cache that keeps prompt ends could have of one prompt, in tokens."""
+
+    warm: int
+    """When somebody has sent the shared prefix before."""
+    cold: int
+    """When the session alone fills the cache."""
 
 
 @dataclass(slots=True)
@@ -71,8 +81,8 @@ class HitCount:
         """Give the token-weighted hit rate by rule."""
         return {rule: hits / self.prompt_tokens for rule, hits in self._hits.items()}
 
-    def add(self, call: Call) -> None:
-        """Count one call."""
+    def add(self, call: Call) -> Reusable:
+        """Count one call, and give what of its prompt could be a hit."""
         self._now_s += call.gap_s
         cached = self._agent(call)
         cached.cut(call.kept)
@@ -83,8 +93,10 @@ class HitCount:
             total += piece.size
             cached.totals.append(total)
         shared = cached.totals[0]  # the first message is the shared prefix
-        self._count(same=max(same, shared), ended=max(ended, shared), is_known=self._is_known(call))
-        self._count_idle(cached, ended=max(ended, shared), shared=shared)
+        ended = max(ended, shared)
+        found = Reusable(warm=ended, cold=ended if self._is_known(call) else 0)
+        self._count(same=max(same, shared), found=found)
+        self._count_idle(cached, ended=ended, shared=shared)
         self.prompt_tokens += call.prompt_tokens
         cached.computed = len(cached.totals)
         cached.states.append(cached.computed)
@@ -92,6 +104,7 @@ class HitCount:
         if call.answer is not None:
             cached.totals.append(total + call.answer.size)
             cached.computed += call.answer.size == call.output_tokens
+        return found
 
     def _is_known(self, call: Call) -> bool:
         """Say whether this session has sent the shared prefix of a call before."""
@@ -99,11 +112,11 @@ class HitCount:
         self._seen.add(call.prefix)
         return known
 
-    def _count(self, *, same: int, ended: int, is_known: bool) -> None:
+    def _count(self, *, same: int, found: Reusable) -> None:
         hits = self._hits
-        hits[PROMPT_ENDS] += ended
-        hits[FLOORED] += ended // _FLOOR * _FLOOR
-        hits[COLD] += ended if is_known else 0
+        hits[PROMPT_ENDS] += found.warm
+        hits[FLOORED] += found.warm // _FLOOR * _FLOOR
+        hits[COLD] += found.cold
         hits[ANSWERS] += same
         for rule, size in _BLOCK_RULES:
             hits[rule] += same // size * size
