@@ -74,7 +74,7 @@ class Reach(NamedTuple):
 class CacheModel:
     """Hold the units and snapshots of one cache, each with its last use."""
 
-    __slots__ = ("_rules", "_size", "_snapshots", "_turn", "_units", "_uses")
+    __slots__ = ("_lasting", "_rules", "_size", "_snapshots", "_turn", "_units", "_uses")
 
     def __init__(self, rules: CacheRules) -> None:
         self._rules = rules
@@ -82,6 +82,8 @@ class CacheModel:
         self._uses: OrderedDict[_Use, None] = OrderedDict()
         self._snapshots: OrderedDict[Hashable, _Snapshot] = OrderedDict()
         """The next to go first: by their last use, and of one use the deepest."""
+        self._lasting: dict[Hashable, None] = {}
+        """Those of a cache that forgets nothing."""
         self._turn = 0
         self._size = 0
 
@@ -106,7 +108,8 @@ class CacheModel:
         depth = min(known, most)
         if depth and self._rules.snapshots:
             # No Python runs per unit: of a prompt that another cache answered, many are looked at.
-            is_kept = map(self._snapshots.__contains__, reversed(path[:depth]))
+            kept = self._snapshots if self._rules.forgets else self._lasting
+            is_kept = map(kept.__contains__, reversed(path[:depth]))
             depth = next(compress(range(depth, 0, -1), is_kept), 0)
         return Reach(known, depth)
 
@@ -120,12 +123,14 @@ class CacheModel:
             self.expire(now_s)
         self._turn += 1
         known, resumed = self.reach(path, most)
-        if self._rules.forgets:
-            self._use_units(path, known).renew(self._turn, now_s, packed)
-        else:
+        boundaries = self._boundaries(path, resumed)
+        if not self._rules.forgets:
             # What comes before the first unknown unit is there already.
             self._units.update(dict.fromkeys(islice(path, known, None)))
-        for depth in self._boundaries(path, resumed):
+            self._lasting.update(dict.fromkeys([path[depth - 1] for depth in boundaries]))
+            return
+        self._use_units(path, known).renew(self._turn, now_s, packed)
+        for depth in boundaries:
             self._use_snapshot(path[depth - 1], _Snapshot(self._turn, now_s, depth))
         self._shrink()
 

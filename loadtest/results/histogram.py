@@ -43,6 +43,9 @@ class Histogram:
 
     def merge(self, other: Histogram) -> None:
         """Add the counts of another one."""
+        if not self.counts:  # most often: a table adds up from nothing
+            self.counts.update(other.counts)
+            return
         for bucket, count in other.counts.items():
             self.counts[bucket] = self.counts.get(bucket, 0) + count
 

@@ -113,7 +113,10 @@ class _Sums:
     replicas: dict[tuple[str, str], Counts] = field(default_factory=dict)
 
     def histogram(self, metric: str, cell: Cell) -> Histogram:
-        return self.histograms.setdefault((metric, cell), Histogram())
+        found = self.histograms.get((metric, cell))
+        if found is None:
+            found = self.histograms[metric, cell] = Histogram()
+        return found
 
     def merge(self, other: _Sums) -> None:
         for (metric, cell), histogram in other.histograms.items():
@@ -156,12 +159,12 @@ class LiveFigures:
 
     def __init__(self, options: ResultOptions | None = None) -> None:
         self.options = options or ResultOptions()
-        self._told = _Sums()
-        self._fresh = _Sums()
+        self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
         self._told, self._fresh = _Sums(), _Sums()
+        self._together: _Sums | None = None
 
     def add(self, record: Record, gaps_s: Sequence[float] = ()) -> None:
         """Count one request; latencies are of successful ones."""
@@ -170,7 +173,7 @@ class LiveFigures:
             CONTEXT.index(record.predicted_prompt_tokens),
             TURN.index(record.turn),
         )
-        fresh = self._fresh
+        fresh, self._together = self._fresh, None
         fresh.cells.setdefault(cell, Counts()).add(record, self.options)
         worker = record.prefill_worker or record.worker
         if worker is not None:
@@ -192,6 +195,7 @@ class LiveFigures:
     def merge(self, delta: Mapping[str, Any]) -> None:
         """Add what another process gave; an empty dict is nothing."""
         self._fresh.merge(_Sums.of(delta))
+        self._together = None
 
     def plain(self) -> Delta:
         """Give everything, told or not, in the form of a delta: to keep."""
@@ -260,10 +264,12 @@ class LiveFigures:
         return totals
 
     def _all(self) -> _Sums:
-        together = _Sums()
-        together.merge(self._told)
-        together.merge(self._fresh)
-        return together
+        """Give told and fresh together; one page asks for many tables of the same."""
+        if self._together is None:
+            self._together = _Sums()
+            self._together.merge(self._told)
+            self._together.merge(self._fresh)
+        return self._together
 
 
 def _percentiles(histogram: Histogram, failures: int) -> dict[str, Any]:
