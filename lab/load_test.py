@@ -29,7 +29,7 @@ from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
-from loadtest.settings import LoadSettings
+from loadtest.settings import LoadSettings, with_absolute_paths
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
 
@@ -74,7 +74,8 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
         fixed = dict(target.settings)
     gates = {"gates_file": gates_file(options.gates or target.gates)}
     try:
-        return LoadSettings.model_validate({**fixed, **given, **gates, "out_dir": options.out_dir})
+        asked = {**fixed, **given, **gates, "out_dir": options.out_dir}
+        return with_absolute_paths(LoadSettings.model_validate(asked))
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(

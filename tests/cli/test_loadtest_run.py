@@ -14,9 +14,10 @@ from threading import Event
 
 import psutil
 import pytest
-from run_folders import report_of
+from run_folders import make_settings, report_of
 
 from cli.main import main
+from loadtest.settings import with_absolute_paths
 
 DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
 SMALL = ("--token-scale", "200", "--time-scale", "60", "--block-size", "16")
@@ -199,6 +200,27 @@ def test_bad_input_is_refused_before_anything_is_sent(
     assert main(arguments(*more)) == 3
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_paths_are_relative_to_the_folder_of_the_user(
+    arguments: Arguments, tmp_path: Path, tokenizer_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generator runs in a folder of its own, where they name nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tok").symlink_to(tokenizer_dir)
+    Path("mine.yaml").write_text("extends: interactive_agent\nname: mine\n")
+    Path("gates.yaml").write_text("extends: endpoint\n")
+    Path("key").write_text("secret")
+    files = ("--tokenizer", "tok", "--gates", "gates.yaml", "--api-key-file", "key")
+    assert main(arguments(*files, "--traffic", "mine.yaml", "--out", "out")) in {0, 1, 2}
+    assert report_of(tmp_path / "out")["load"]["requests"] > 0
+
+
+@pytest.mark.parametrize("given", ["trace:t.json", "trace:mooncake:t.json"])
+def test_a_recording_is_named_by_its_whole_path(given: str, tmp_path: Path) -> None:
+    """Its format stays before it."""
+    found = with_absolute_paths(make_settings(tmp_path, traffic=given)).traffic
+    assert found == given.replace("t.json", str(Path("t.json").absolute()))
 
 
 def test_wrong_trace_and_gates_files_are_refused(
