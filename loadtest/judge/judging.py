@@ -8,6 +8,7 @@ from typing import Any
 
 from loadtest.judge.gates import GateSet, Judgement, about, judge
 from loadtest.results.saved_run import SavedRun
+from loadtest.results.stage_figures import stage_figures
 from loadtest.results.summary import Summary, summarise, summary_json
 
 REPORT_KIND = "loadtest"
@@ -51,6 +52,7 @@ class JudgedRun:
                 **{f"target {name}": url for name, url in settings.targets.items()},
             },
             "load": summary_json(self.summary),
+            "stages": [asdict(stage) for stage in stage_figures(run.records, run.generator)],
             "gates": [asdict(gate) for gate in self.judgement.gates],
             "machine": facts.machine.model_dump() if facts.machine else {},
         }

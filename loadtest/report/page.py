@@ -107,6 +107,8 @@ def render_page(report: LoadReport, page: Page) -> str:
             word=wording.VERDICT_WORD[report.verdict],
             reason=page.reason,
             hit_sentence=wording.hit_sentence(report),
+            window_sentence=wording.window_sentence(report),
+            stages=stage_rows(report),
             machine_note=wording.machine_note(report),
             missing=page.missing,
             key_figures=page.key_figures,
@@ -145,6 +147,23 @@ def gate_rows(gates: Iterable[Gate]) -> tuple[GateRow, ...]:
             why=gate.why,
         )
         for gate in ordered
+    )
+
+
+def stage_rows(report: LoadReport) -> tuple[tuple[str, ...], ...]:
+    """Return the stages as text: name, times, whether judged, and what was sent in each."""
+    return tuple(
+        (
+            stage.name,
+            f"{wording.seconds(stage.from_s)} to {wording.seconds(stage.to_s)}",
+            "judged" if stage.judged else "not judged",
+            wording.number(stage.requests),
+            wording.number(stage.errors),
+            wording.number(stage.requests_per_s),
+            wording.milliseconds(stage.ttft_ms.p50),
+            wording.milliseconds(stage.ttft_ms.p95),
+        )
+        for stage in report.stages
     )
 
 

@@ -19,6 +19,8 @@ STATUS = {"pass": "green", "fail": "bold red", "skip": "dim"}
 def load_summary(report: LoadReport) -> Group:
     """Return the renderables for `rich`: verdict, what to know first, gates, regions."""
     parts: list[RenderableType] = [banner(report, wording.verdict_reason(report))]
+    if window := wording.window_sentence(report):
+        parts.append(Text(window))
     parts += [Text(note, style="yellow") for note in report.notes]
     parts += machine_line(report)
     return Group(*parts, *load_parts(report))

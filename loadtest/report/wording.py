@@ -114,6 +114,23 @@ def _miss(gate: Gate) -> str:
     return f"{gate_title(gate)} is {gate_number(gate.value)}, the limit is {limit(gate)}"
 
 
+def judged_part(report: LoadReport) -> str:
+    """Name the part of the run that the figures are of."""
+    judged = [stage for stage in report.stages if stage.judged]
+    if not judged:
+        return "Whole run"
+    names = ", ".join(stage.name for stage in judged)
+    span = f"{seconds(judged[0].from_s)} to {seconds(judged[-1].to_s)} of {seconds(report.run_s)}"
+    return f"Judged part ({names}, {span})"
+
+
+def window_sentence(report: LoadReport) -> str:
+    """Say which part of the run is judged, where it is not all of it."""
+    if not any(stage.judged for stage in report.stages):
+        return ""
+    return f"{judged_part(report)}: gates and figures are of it, plots over time of the whole run."
+
+
 def hit_sentence(report: LoadReport) -> str:
     """Return the headline figure in words, or what is missing for it."""
     hit = report.load.hit
