@@ -7,9 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_folders import make_settings
 
 from cli.loadtest import COMMANDS
 from cli.main import main
+from loadtest.judge.sizing import closed_loop, pace_of
+from loadtest.play.load_run import make_traffic
+from loadtest.prompt.words import read_vocabulary
+from loadtest.traffic.scale import Seeds
 
 SavedRun = Callable[..., Path]
 DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
@@ -123,6 +128,19 @@ def test_more_agents_need_more_cores(capsys: pytest.CaptureFixture[str]) -> None
         rates.append(json.loads(capsys.readouterr().out)["output_tokens_per_s"])
     assert rates[1] == pytest.approx(10 * rates[0], rel=0.01)
     assert 0 < rates[0] < 100 * 100  # no answer is faster than 100 tokens/s
+
+
+def test_the_scales_of_a_lab_change_its_size(
+    tmp_path: Path, tokenizer_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`run` sizes at the scales that it sends with, and the two must agree."""
+    words = ("--users", "500", "--token-scale", "16", "--time-scale", "60")
+    main(["loadtest", "size", "--fleet", DEMO, *words, "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["output_tokens_per_s"]
+    settings = make_settings(tmp_path, tokenizer_dir=tokenizer_dir, users=500)
+    assert (settings.token_scale, settings.time_scale) == (16, 60)
+    traffic = make_traffic(settings, read_vocabulary(tokenizer_dir), Seeds(seed=1, salt="sizing"))
+    assert found == pytest.approx(closed_loop(500, pace_of(traffic)), abs=0.1)
 
 
 @pytest.mark.parametrize(
