@@ -15,7 +15,7 @@ from fleet.errors import LoadError
 from lab.interrupts import Interrupted, interruptible
 from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
 from lab.steps import Step
-from lab.traffic import OVERTIME_S, LineCounter
+from lab.traffic import OVERTIME_S, LineCounter, LoadStand
 from loadtest.results.records import REQUESTS_FILE
 from loadtest.results.run_folder import WORKER_FOLDERS
 from loadtest.run import STOP_TIMEOUT_S
@@ -62,11 +62,12 @@ class LoadProcess:
     def _watch(self, service: Service, step: Step) -> bool:
         """Wait; a first signal asks the generator to end, and it may say what it did."""
         began = self.clock()
+        asked_s = self.settings.planned_s or self.settings.duration_s
+        stand = LoadStand(planned_s=asked_s, clock=self.clock)
         try:
             while service.running:
                 elapsed_s = self.clock() - began
-                asked_s = self.settings.planned_s or self.settings.duration_s
-                step.update(f"{elapsed_s:.0f} of {asked_s:.0f} s, {self._requests()} requests")
+                step.update(stand.text(self._requests()))
                 if not self.watched and elapsed_s > asked_s + OVERTIME_S:
                     raise LoadError(
                         f"load test: still running {OVERTIME_S:.0f} s after its end. "
