@@ -33,6 +33,9 @@ from loadtest.settings import LoadSettings, with_absolute_paths
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
 
+SHORT_S = 2.0
+"""A load that ends by itself is never so much shorter than it was asked to be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
@@ -155,6 +158,17 @@ def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, st
     return process.run(command, step)
 
 
+def ended_early(sent_s: float, planned_s: float | None, *, interrupted: bool) -> tuple[str, ...]:
+    """Say that a load ended before its time, by a signal or on the page; else nothing."""
+    span = f"{sent_s:.0f} s" if planned_s is None else f"{sent_s:.0f} of {planned_s:.0f} s"
+    judged = "Only what was sent until then is judged."
+    if interrupted:
+        return (f"Interrupted: a signal ended the load after {span}. {judged}",)
+    if planned_s is not None and sent_s < planned_s - SHORT_S:
+        return (f"Ended early: the load was stopped after {span}, as on the page. {judged}",)
+    return ()
+
+
 def _judge(
     folder: Path,
     target: LoadTarget,
@@ -163,10 +177,10 @@ def _judge(
     *,
     interrupted: bool,
 ) -> JudgedRun:
-    if interrupted:
-        note = "Interrupted: the load was ended before its time."
-        facts = facts.model_copy(update={"notes": (*facts.notes, note)})
-    facts = target.look(facts, read_saved(folder).records)
+    run = read_saved(folder)
+    early = ended_early(run.generator.duration_s, run.settings.planned_s, interrupted=interrupted)
+    facts = facts.model_copy(update={"notes": (*early, *facts.notes)})
+    facts = target.look(facts, run.records)
     write_facts(facts, folder)
     judged = judge_run(read_saved(folder), gates)
     write_files(judged.report(), folder)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -17,6 +18,7 @@ import pytest
 from run_folders import make_settings, report_of
 
 from cli.main import main
+from lab.load_test import ended_early
 from loadtest.settings import with_absolute_paths
 
 DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
@@ -110,6 +112,47 @@ def test_an_interrupted_run_is_judged_and_leaves_no_process(
     assert {0: "go", 2: "invalid"}[started.returncode] == report["verdict"]
     assert "Interrupted" in report["notes"][0]
     assert not any(child.is_running() for child in children)
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "planned_s", "interrupted", "said"),
+    [
+        (10.0, 100.0, False, "stopped after 10 of 100 s"),
+        (71.0, 300.0, True, "a signal ended the load after 71 of 300 s"),
+        (99.5, 100.0, False, None),
+        (40.0, None, False, None),
+    ],
+)
+def test_a_load_that_ended_early_says_when(
+    sent_s: float, planned_s: float | None, interrupted: bool, said: str | None
+) -> None:
+    """A verdict on a tenth of the asked time is not the one that was asked for."""
+    notes = ended_early(sent_s, planned_s, interrupted=interrupted)
+    assert len(notes) == (said is not None)
+    assert all(str(said) in note for note in notes)
+
+
+def test_a_stop_on_the_page_is_in_the_report(arguments: Arguments, tmp_path: Path) -> None:
+    """Nobody else would know why there is so little."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    words = arguments("--duration", "10m", "--web-port", str(port))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    log, pause = tmp_path / "out" / "requests.jsonl", Event()
+    try:
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            pause.wait(0.05)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/stop", b"", timeout=20).read()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    report = report_of(tmp_path / "out")
+    assert report["notes"][0].startswith("Ended early: the load was stopped after")
+    assert report["traffic"]["sent_s"] < report["traffic"]["duration_s"] == 600
 
 
 def test_a_killed_generator_is_an_error_with_its_log(
