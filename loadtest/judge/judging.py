@@ -10,6 +10,7 @@ from loadtest.judge.gates import GateSet, Judgement, about, judge
 from loadtest.results.saved_run import SavedRun
 from loadtest.results.stage_figures import stage_figures
 from loadtest.results.summary import Summary, summarise, summary_json
+from loadtest.settings import LoadSettings
 
 REPORT_KIND = "loadtest"
 REPORT_SCHEMA = 1
@@ -22,6 +23,7 @@ class JudgedRun:
     run: SavedRun
     summary: Summary
     judgement: Judgement
+    gates: GateSet
 
     def report(self) -> dict[str, Any]:
         """Give report.json; docs/loadtest.md says what its fields are."""
@@ -34,7 +36,8 @@ class JudgedRun:
             "verdict": self.judgement.verdict,
             "started_at": run.generator.started_at,
             "command": list(facts.command),
-            "notes": [*facts.notes, *self.summary.run.findings],
+            "gate_set": self.gates.name,
+            "notes": [*facts.notes, *scale_notes(self.gates, settings), *self.summary.run.findings],
             "real": list(facts.real),
             "mocked": list(facts.mocked),
             "unknown": list(facts.unknown),
@@ -44,6 +47,7 @@ class JudgedRun:
                 "sessions_per_minute": settings.sessions_per_minute,
                 "stages": "; ".join(stage.name for stage in settings.stages) or None,
                 "duration_s": settings.planned_s,
+                "sent_s": round(run.generator.duration_s, 1),
                 "token_scale": settings.token_scale,
                 "time_scale": settings.time_scale,
                 "seed": settings.seed,
@@ -58,6 +62,18 @@ class JudgedRun:
         }
 
 
+def scale_notes(gates: GateSet, settings: LoadSettings) -> tuple[str, ...]:
+    """Say that gates for real traffic judged traffic that was made smaller."""
+    if not gates.real_scale or settings.token_scale == settings.time_scale == 1:
+        return ()
+    note = (
+        f"The gates {gates.name} are meant for real lengths and pauses. Here lengths were divided "
+        f"by {settings.token_scale:g} and pauses by {settings.time_scale:g}: their limits on "
+        "latency, tokens per GPU and context say nothing of the real load."
+    )
+    return (note,)
+
+
 def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
     """Compute the figures of a run and hold them against gates."""
     context = run.facts.context(run.settings, run.files)
@@ -66,4 +82,4 @@ def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
         context = replace(context, results=results)
     summary = summarise(run.records, run.generator, context)
     judgement = judge(summary, about(gates.gates, run.settings))
-    return JudgedRun(run=run, summary=summary, judgement=judgement)
+    return JudgedRun(run=run, summary=summary, judgement=judgement, gates=gates)

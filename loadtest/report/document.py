@@ -279,6 +279,8 @@ class LoadReport(Section):
     )
     started_at: Text = ""
     command: Texts = ()
+    gate_set: Text = ""
+    """The name, or the file, of the gates that judged."""
     notes: Texts = ()
     real: Texts = ()
     mocked: Texts = ()

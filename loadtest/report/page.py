@@ -107,6 +107,7 @@ def render_page(report: LoadReport, page: Page) -> str:
             word=wording.VERDICT_WORD[report.verdict],
             reason=page.reason,
             hit_sentence=wording.hit_sentence(report),
+            conditions=wording.conditions(report),
             window_sentence=wording.window_sentence(report),
             stages=stage_rows(report),
             machine_note=wording.machine_note(report),

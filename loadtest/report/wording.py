@@ -131,6 +131,20 @@ def window_sentence(report: LoadReport) -> str:
     return f"{judged_part(report)}: gates and figures are of it, plots over time of the whole run."
 
 
+def conditions(report: LoadReport) -> str:
+    """Say what a verdict is not about: parts that were mocked, traffic that was made smaller."""
+    found = []
+    if report.mocked:
+        names = ", ".join(text.partition(":")[0] for text in report.mocked[:3])
+        more = f" and {len(report.mocked) - 3} more" if len(report.mocked) > 3 else ""
+        found.append(f"mocked are {names}{more}")
+    for key, word in (("token_scale", "lengths"), ("time_scale", "pauses")):
+        scale = report.traffic.get(key, "1")
+        if scale.replace(".", "", 1).isdecimal() and float(scale) != 1:
+            found.append(f"{word} were divided by {float(scale):g}")
+    return f"Not of the real load: {'; '.join(found)}." if found else ""
+
+
 def hit_sentence(report: LoadReport) -> str:
     """Return the headline figure in words, or what is missing for it."""
     hit = report.load.hit

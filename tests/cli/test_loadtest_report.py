@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_folders import make_settings
+from run_folders import make_settings, report_of
 
 from cli.loadtest import COMMANDS
 from cli.main import main
 from loadtest.judge.sizing import closed_loop, pace_of
 from loadtest.play.load_run import make_traffic
 from loadtest.prompt.words import read_vocabulary
+from loadtest.report.document import read_load_report
+from loadtest.report.wording import conditions
 from loadtest.traffic.scale import Seeds
 
 SavedRun = Callable[..., Path]
@@ -46,6 +48,30 @@ def test_other_gates_give_another_verdict(saved_run: SavedRun) -> None:
         "gates: [{id: t, title: T, kind: slo, metric: ttft_ms.p95, op: '<=', limit: 1, why: w}]\n"
     )
     assert main(["loadtest", "report", str(folder), "--gates", str(strict)]) == 1
+
+
+def test_the_report_names_the_gates_that_judged(saved_run: SavedRun) -> None:
+    """The command is that of the run, which other gates may have judged."""
+    folder = saved_run()
+    main(["loadtest", "report", str(folder), "--gates", "launch"])
+    assert report_of(folder)["gate_set"] == "launch"
+    assert "Judged by the gates <code>launch</code>" in (folder / "report.html").read_text()
+    own = folder.parent / "own.yaml"
+    own.write_text("extends: endpoint\n")
+    main(["loadtest", "report", str(folder), "--gates", str(own)])
+    assert report_of(folder)["gate_set"] == str(own)
+
+
+def test_gates_for_the_real_load_say_that_this_was_none(saved_run: SavedRun) -> None:
+    """Their limits are of whole contexts, not of sixteenths."""
+    small = saved_run("small")
+    real = saved_run("real", token_scale=1, time_scale=1)
+    for folder, count in ((small, 1), (real, 0)):
+        main(["loadtest", "report", str(folder), "--gates", "launch"])
+        notes = report_of(folder)["notes"]
+        assert sum("meant for real lengths" in note for note in notes) == count
+    assert "lengths were divided by 16" in (small / "report.html").read_text()
+    assert conditions(read_load_report(report_of(real))) == ""
 
 
 def test_the_report_can_go_elsewhere(saved_run: SavedRun, tmp_path: Path) -> None:
