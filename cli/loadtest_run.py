@@ -205,14 +205,17 @@ def _stages(given: Mapping[str, Any]) -> tuple[Stage, ...] | None:
 
 def _endpoint(given: Mapping[str, Any]) -> LoadTarget:
     targets = _targets(given["targets"])
+    missing = []
     if not (given["users"] or given["sessions_per_minute"] or given["stages_file"]):
-        raise ConfigError(
+        missing.append(
             "--users: how much load an endpoint can take nobody told. "
             "Give --users N, --sessions-per-minute R or --stages FILE."
         )
     for name, option in (("model", "--model NAME"), ("tokenizer_dir", "--tokenizer DIR")):
         if given[name] is None:
-            raise ConfigError(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
+            missing.append(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
+    if missing:
+        raise ConfigError("\n".join(missing))
     known = ("model", "tokenizer_dir", "api_key_file")
     settings = {name: given[name] for name in known if given[name] is not None}
     settings["results"] = _results(given, targets)

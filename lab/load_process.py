@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from fleet.errors import LoadError
+from fleet.errors import EXIT_CONFIG, ConfigError, LoadError
 from lab.interrupts import Interrupted, interruptible
 from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
 from lab.steps import Step
@@ -98,8 +98,18 @@ class LoadProcess:
         sent = any(path.exists() for path in self._logs())
         if sent and (code == 0 or interrupted):
             return
+        tail = log_tail(service.log)
+        if said := _said(tail):
+            kind = ConfigError if code == EXIT_CONFIG else LoadError
+            raise kind(f"load test: {said}\nThe log of the generator: {service.log}")
         raise LoadError(
             f"load test: the generator ended with code {code}"
             f"{' before it sent anything' if interrupted else ''}. "
-            f"See {service.log}.\n{log_tail(service.log)}"
+            f"See {service.log}.\n{tail}"
         )
+
+
+def _said(tail: str) -> str:
+    """Find the error that the generator itself named, the last one; it explains the exit code."""
+    found = [text for line in tail.splitlines() if (text := line.partition("error: ")[2])]
+    return found[-1].strip() if found else ""

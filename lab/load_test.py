@@ -54,7 +54,7 @@ class LoadOptions:
 
 def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) -> JudgedRun:
     """Send the load and judge it; raises ConfigError before anything is sent that cannot work."""
-    steps = Steps(progress=around.progress, clock=time.monotonic)
+    steps = Steps(progress=around.progress, clock=time.monotonic, says_errors=False)
     with steps.step("check") as step:
         gates = load_gate_set(gates_file(options.gates or target.gates))
         settings = _settings(target, options)
@@ -82,14 +82,22 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(
-            "\n".join(f"{_option(item['loc'])}: {item['msg']}. Correct it." for item in found)
+            "\n".join(
+                f"{_option(item['loc'])}: {_what(item['msg'])}. Correct it." for item in found
+            )
         ) from error
 
 
 def _option(path: tuple[int | str, ...]) -> str:
     parts = [part for part in path if part != "results"]  # what is nested has an option of its own
     name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
+    name = {"targets": "target"}.get(name, name)
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
+
+
+def _what(message: str) -> str:
+    """Leave out what the library puts before a message of ours."""
+    return message.removeprefix("Value error, ")
 
 
 def _checked(

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import psutil
 import pytest
@@ -201,7 +202,56 @@ def test_a_server_that_is_not_there_is_named(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert main(arguments("--target", f"eu=http://127.0.0.1:{port}")) == 3
-    assert f"--target eu: http://127.0.0.1:{port}: does not answer" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"--target eu: http://127.0.0.1:{port}: does not answer: Connection refused" in said
+    assert said.count("does not answer") == 1  # the line of the step does not say it too
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://nowhere.invalid", "Check the name of the host"),
+        ("https://127.0.0.1:{port}", "does not speak TLS"),
+    ],
+)
+def test_why_there_is_no_answer_is_said(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str], url: str, said: str
+) -> None:
+    """A wrong name, a wrong port and a wrong scheme have different remedies."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as plain:
+        Thread(target=plain.serve_forever, daemon=True).start()
+        target = url.format(port=plain.server_port)
+        assert main(arguments("--target", f"eu={target}")) == 3
+        plain.shutdown()
+    assert said in capsys.readouterr().err
+
+
+def test_what_the_generator_refused_is_the_error(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exit code and the end of a log hide the one line that explains them."""
+    assert main(arguments("--traffic", "interactive_agent", path="500")) in {3, 8}
+    last = capsys.readouterr().err.split("error: ")
+    assert len(last) == 2
+    assert last[1].startswith("load test: ")
+    assert "ended with code" not in last[1]
+
+
+def test_all_that_an_endpoint_needs_is_asked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three attempts for three options are two too many."""
+    assert main(["loadtest", "run", "--target", "us=http://127.0.0.1:1"]) == 3
+    said = capsys.readouterr().err
+    assert all(f"{option}: " in said for option in ("--users", "--model", "--tokenizer"))
+
+
+def test_a_target_without_a_scheme_is_named_by_its_option(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words of the library are nobody's option."""
+    assert main(arguments("--target", "eu=127.0.0.1:18773")) == 3
+    said = capsys.readouterr().err
+    assert "--target: eu: '127.0.0.1:18773' is no http://" in said
+    assert "Value error" not in said
 
 
 def test_a_server_without_a_list_of_models_is_not_refused(
