@@ -38,7 +38,7 @@ _TARGET_OPTIONS = (
         "tokenizer_dir",
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="The model's tokenizer.json. Needed for an endpoint.",
+        help="Folder of the model's tokenizer.json, as beside its weights. An endpoint needs it.",
     ),
     click.option(
         "--block-size", type=click.IntRange(1), help="Tokens per block of the prefix cache."
@@ -62,7 +62,7 @@ _RESULT_OPTIONS = (
 _LOAD_OPTIONS = (
     click.option(
         "--traffic",
-        metavar="PROFILE|trace:PATH",
+        metavar="PROFILE|FILE.yaml|trace:PATH",
         default="interactive_agent",
         show_default=True,
         help="Traffic profile, or recorded sessions to replay.",

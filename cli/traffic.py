@@ -60,7 +60,7 @@ def show(profile: str, sessions: int, seed: int, output: str) -> None:
     \b
     Example:
         k3fleet traffic show autonomous_agent --sessions 5000
-        k3fleet traffic show ./mine.yaml -o json
+        k3fleet traffic show burst -o json
     """
     if profile.startswith(TRACE_PREFIX):
         raise ConfigError(
