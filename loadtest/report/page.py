@@ -38,7 +38,7 @@ PACKAGE = "loadtest.report"
 TEMPLATE = "report.html.j2"
 MAX_TABLE_ROWS = 400  # past it a browser's table is slower than its plot
 GATE_ORDER = {"fail": 0, "skip": 1, "pass": 2}
-NO_EVENT = "No replica was lost while traffic ran."
+NOT_WATCHED = "Whether replicas were lost is not known: only a rehearsal watches them."
 KIND_WORD = {"slo": "service", "validity": "validity"}
 
 
@@ -66,6 +66,8 @@ class Page:
     missing: tuple[str, ...]
     settings: tuple[tuple[str, str], ...]
     figures: Mapping[str, tuple[Figure, ...]]
+    no_event: str = NOT_WATCHED
+    """What is said where no event is known."""
     parts: Mapping[str, object] = field(default_factory=dict)
     """More of what its template shows."""
 
@@ -124,7 +126,7 @@ def render_page(report: LoadReport, page: Page) -> str:
             events=_event_rows(report),
             settings=page.settings,
             error_classes=error_classes(report),
-            no_event=NO_EVENT if report.load.requests else "No event was recorded.",
+            no_event=page.no_event,
             policy=_policy(plotly_script(), ours),
             style=Markup(_asset("report.css")),  # noqa: S704  our own file
             plotly=Markup(plotly_script()),  # noqa: S704  plotly's own file

@@ -101,7 +101,9 @@ def verdict_reason(report: LoadReport) -> str:
     failed.sort(key=lambda gate: (gate.kind == "validity") != (report.verdict == "invalid"))
     if failed:
         reasons = "; ".join(_miss(gate) for gate in failed)
-        return f"{len(failed)} of {len(report.gates)} gates failed: {reasons}."
+        count = sum(gate.status == "skip" for gate in report.gates)
+        unmeasured = f" {count} could not be measured." if count else ""
+        return f"{len(failed)} of {len(report.gates)} gates failed: {reasons}.{unmeasured}"
     if report.verdict == "go":
         return f"All {len(report.gates)} gates passed."
     skipped = [gate_title(gate) for gate in report.gates if gate.status == "skip"]

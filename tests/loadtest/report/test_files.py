@@ -16,8 +16,10 @@ from loadtest.judge.gates import NAMED_GATES, Gate, GateSet, load_gates
 from loadtest.judge.judging import judge_run
 from loadtest.report.document import read_load_report
 from loadtest.report.keyfigures import load_figures
+from loadtest.report.page import NOT_WATCHED
 from loadtest.report.plots_time import time_figures
-from loadtest.report.wording import judged_part
+from loadtest.report.tables import cell
+from loadtest.report.wording import judged_part, verdict_reason
 from loadtest.report.write import write_files
 from loadtest.results.run_facts import RunFacts
 from loadtest.results.saved_run import read_saved
@@ -91,8 +93,28 @@ def test_buckets_are_rows(written: Make) -> None:
     """Each latency by context and by turn, with how many requests it is made of."""
     rows = list(csv.DictReader((written() / "buckets.csv").open(newline="")))
     found = {(r["by"], r["bucket"]): r["n"] for r in rows if r["metric"] == "ttft"}
-    assert found["context", "0-1k"] == "60.0"
-    assert (found["turn", "1"], found["turn", "2-5"]) == ("20.0", "40.0")
+    assert found["context", "0-1k"] == "60"
+    assert (found["turn", "1"], found["turn", "2-5"]) == ("20", "40")
+
+
+def test_cells_are_as_exact_as_they_were_measured() -> None:
+    """A count has no fraction, and no clock measures a nanosecond."""
+    assert [cell(337.0), cell(158.335849), cell(None)] == [337, 158.336, None]
+
+
+def test_gates_without_data_are_told_beside_those_that_failed(written: Make) -> None:
+    """A headline of one failure hid that four were not measured."""
+    folder = written(gate("slow", limit=1e9), gate("unmeasured", metric="coverage.served"))
+    reason = verdict_reason(read_load_report(report_of(folder)))
+    assert reason.startswith("1 of 2 gates failed: ")
+    assert reason.endswith("1 could not be measured.")
+
+
+def test_a_load_test_does_not_say_that_no_replica_was_lost(written: Make) -> None:
+    """It did not look."""
+    html = (written() / "report.html").read_text()
+    assert "No replica was lost" not in html
+    assert NOT_WATCHED in html
 
 
 def test_figures_that_were_not_measured_have_no_card(written: Make) -> None:
