@@ -22,6 +22,7 @@ from loadtest.results.summary import Summary, summary_json
 from loadtest.settings import LoadSettings
 
 FOLDER = Path(__file__).parent
+START = "Start with `extends: endpoint`, or with `gates:`; see docs/loadtest.md"
 DEFAULT_GATES_FILE = FOLDER / "gates.yaml"
 NAMED_GATES = {
     "rehearsal": DEFAULT_GATES_FILE,
@@ -111,7 +112,7 @@ def load_gate_set(path: Path) -> GateSet:
 
 
 def _load(path: Path, within: frozenset[Path]) -> GateSet:
-    document = read_document(path)
+    document = read_document(path, start=START)
     file, problems = validate(_GatesFile, document)
     if file is None or problems:
         raise ConfigError.of(problems)
