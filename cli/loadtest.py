@@ -30,5 +30,5 @@ def loadtest() -> None:
     \b
     Example:
         k3fleet loadtest run fleets/demo.yaml
-        k3fleet loadtest report .k3fleet/demo/loadtests/20261130-120000
+        k3fleet loadtest report RUN_FOLDER
     """

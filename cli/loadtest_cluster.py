@@ -103,8 +103,8 @@ def deploy(fleet_file: Path, output: str, *, yes: bool, **given: Any) -> None:
     Shows what would be created or changed, and asks.
 
     \b
-    Example:
-        k3fleet loadtest deploy fleets/launch.yaml --region us-east --kubeconfig us-east.kubeconfig
+    Example, with a fleet file that has `loadtest`:
+        k3fleet loadtest deploy FLEET_FILE --region us-east --kubeconfig us-east.kubeconfig
     """
     region = _Region(fleet_file, given)
     client = region.shell().client
@@ -134,8 +134,8 @@ def start(
     """Start the load of a region's generator.
 
     \b
-    Example:
-        k3fleet loadtest start fleets/launch.yaml --region us-east --users 200 --duration 30m
+    Example, with a fleet file that has `loadtest`:
+        k3fleet loadtest start FLEET_FILE --region us-east --users 200 --duration 30m
     """
     region = _Region(fleet_file, given)
     settings = region_settings(region.fleet, region.name)
@@ -157,8 +157,8 @@ def stop(fleet_file: Path, url: str | None, output: str, **given: Any) -> None:
     """Stop the load of a region's generator, and say what it sent.
 
     \b
-    Example:
-        k3fleet loadtest stop fleets/launch.yaml --region us-east
+    Example, with a fleet file that has `loadtest`:
+        k3fleet loadtest stop FLEET_FILE --region us-east
     """
     page = _Region(fleet_file, given).page(url)
     said, state = stop_load(page), load_state(page)
@@ -197,8 +197,8 @@ def collect(fleet_file: Path, gates: str, out_dir: Path | None, output: str, **g
     """Fetch what the workers of a region wrote, and judge it: exit 0 go, 1 no-go, 2 invalid.
 
     \b
-    Example:
-        k3fleet loadtest collect fleets/launch.yaml --region us-east --gates launch
+    Example, with a fleet file that has `loadtest`:
+        k3fleet loadtest collect FLEET_FILE --region us-east --gates launch
     """
     chosen = load_gate_set(gates_file(gates))
     region = _Region(fleet_file, given)

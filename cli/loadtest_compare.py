@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def compare_command(a: Path, b: Path, output: str, *, force: bool) -> None:
 
     \b
     Example:
-        k3fleet loadtest compare loadtests/kv-routing loadtests/round-robin
+        k3fleet loadtest compare RUN_A RUN_B     # folders that loadtest run wrote
     """
     run_a, run_b = read_saved(a), read_saved(b)
     _require_same_traffic(run_a, run_b, force=force)
@@ -37,7 +38,7 @@ def compare_command(a: Path, b: Path, output: str, *, force: bool) -> None:
     if output == "json":
         print_json({"a": str(a), "b": str(b), **asdict(found)})
     else:
-        _print(found)
+        _print(found, a.name, b.name)
     click.get_current_context().exit(_exit_code(found))
 
 
@@ -50,7 +51,7 @@ def _require_same_traffic(a: SavedRun, b: SavedRun, *, force: bool) -> None:
         )
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, name_a: str, name_b: str) -> None:
     print_line(
         f"{found.pairs} pairs of the same step of the same session"
         if found.paired
@@ -66,7 +67,9 @@ def _print(found: Comparison) -> None:
         )
         for difference in found.differences
     ]
-    print_table(("figure", "A", "B", "B - A, 95 %", ""), rows)
+    print_table(("figure", f"A: {name_a}", f"B: {name_b}", "B - A, 95 %", "B is"), rows)
+    counts = Counter(difference.word for difference in found.differences)
+    print_line("B: " + ", ".join(f"{count} {word}" for word, count in counts.most_common()))
 
 
 def _band(low: float | None, high: float | None) -> str:

@@ -38,7 +38,7 @@ def report(run_folder: Path, gates: str | None, out_dir: Path | None, output: st
 
     \b
     Example:
-        k3fleet loadtest report .k3fleet/demo/loadtests/20261130-120000 --gates launch
+        k3fleet loadtest report RUN_FOLDER --gates launch     # that loadtest run wrote
     """
     run = read_saved(run_folder)
     chosen = gates_file(gates) if gates else run.settings.gates_file or DEFAULT_GATES_FILE

@@ -40,7 +40,7 @@ _TARGET_OPTIONS = (
         "tokenizer_dir",
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="The model's tokenizer.json. Needed for an endpoint.",
+        help="Folder of the model's tokenizer.json, as beside its weights. An endpoint needs it.",
     ),
     click.option(
         "--block-size", type=click.IntRange(1), help="Tokens per block of the prefix cache."
@@ -64,7 +64,7 @@ _RESULT_OPTIONS = (
 _LOAD_OPTIONS = (
     click.option(
         "--traffic",
-        metavar="PROFILE|trace:[FORMAT:]PATH",
+        metavar="PROFILE|FILE.yaml|trace:[FORMAT:]PATH",
         default="interactive_agent",
         show_default=True,
         help="Traffic profile, or recorded sessions to replay.",
@@ -231,14 +231,17 @@ def _stages(given: Mapping[str, Any], in_file: str | None) -> tuple[Stage, ...] 
 def _endpoint(given: Mapping[str, Any], parts: Parts) -> LoadTarget:
     targets = _targets(given["targets"])
     loads = ("users", "sessions_per_minute", "stages_file", "search")
+    missing = []
     if not (any(given[name] for name in loads) or load_of(parts)):
-        raise ConfigError(
+        missing.append(
             "--users: how much load an endpoint can take nobody told. "
             "Give --users N, --sessions-per-minute R, --stages FILE or --search."
         )
     for name, option in (("model", "--model NAME"), ("tokenizer_dir", "--tokenizer DIR")):
         if given[name] is None:
-            raise ConfigError(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
+            missing.append(f"{option.split()[0]}: is needed for an endpoint. Give {option}.")
+    if missing:
+        raise ConfigError("\n".join(missing))
     known = ("model", "tokenizer_dir", "api_key_file")
     settings = {name: given[name] for name in known if given[name] is not None}
     settings["results"] = _results(given, targets)

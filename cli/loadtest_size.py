@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.options import FiniteRange
+from cli.options import MAX_TOKEN_SCALE, FiniteRange
 from cli.output import output_option, print_facts, print_json
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
@@ -18,6 +18,13 @@ from loadtest.traffic.profiles import load_profile
 from loadtest.traffic.sessions import ProfileTraffic, Scale, Seeds
 
 USERS_PER_REPLICA = 2
+FACT_NAMES = {
+    "users": "users",
+    "output_tokens_per_s": "output tokens/s",
+    "events_per_s": "events/s",
+    "events_per_core_s": "events/s a core measures",
+    "cores": "cores",
+}
 
 
 @click.command()
@@ -50,6 +57,20 @@ USERS_PER_REPLICA = 2
     show_default=True,
     help="What the agents do.",
 )
+@click.option(
+    "--token-scale",
+    type=FiniteRange(1, MAX_TOKEN_SCALE),
+    default=1.0,
+    show_default=True,
+    help="Divide lengths by this. A lab does by 16.",
+)
+@click.option(
+    "--time-scale",
+    type=FiniteRange(1, 1_000_000),
+    default=1.0,
+    show_default=True,
+    help="Divide pauses by this. A lab does by 60.",
+)
 @output_option
 def size(
     output_tokens_per_s: float | None,
@@ -58,6 +79,7 @@ def size(
     users: int | None,
     traffic: str,
     output: str,
+    **scales: float,
 ) -> None:
     """Say how many cores, one worker process on each, a target needs.
 
@@ -65,6 +87,7 @@ def size(
     Example:
         k3fleet loadtest size --output-tokens-per-s 100000 --tokens-per-chunk 3
         k3fleet loadtest size --fleet fleets/demo.yaml --users 500
+        k3fleet loadtest size --fleet fleets/demo.yaml --token-scale 16 --time-scale 60
     """
     if (output_tokens_per_s is None) == (fleet_file is None):
         raise ConfigError(
@@ -72,9 +95,10 @@ def size(
             "known, or it is estimated from the agents of a fleet."
         )
     agents = users or 1
+    scale = Scale(tokens=scales["token_scale"], time=scales["time_scale"])
     if fleet_file is not None:
         agents = users or USERS_PER_REPLICA * make_plan(load_fleet(fleet_file)).totals.replicas
-        output_tokens_per_s = closed_loop(agents, _pace(traffic))
+        output_tokens_per_s = closed_loop(agents, _pace(traffic, scale))
     demand = Demand(
         output_tokens_per_s=output_tokens_per_s or 0.0, tokens_per_chunk=tokens_per_chunk
     )
@@ -88,13 +112,11 @@ def size(
     if output == "json":
         print_json(found)
     else:
-        print_facts(
-            (name.replace("_", " "), f"{value:,}") for name, value in found.items() if value
-        )
+        print_facts((FACT_NAMES[name], f"{value:,}") for name, value in found.items() if value)
 
 
-def _pace(traffic: str) -> AgentPace:
-    """Sample a profile at its real size; the words do not matter, only how many there are."""
+def _pace(traffic: str, scale: Scale) -> AgentPace:
+    """Sample a profile; the words do not matter, only how many there are."""
     if traffic.startswith(TRACE_PREFIX):
         raise ConfigError(
             f"--traffic {traffic}: only profiles are sized without a tokenizer. "
@@ -102,4 +124,4 @@ def _pace(traffic: str) -> AgentPace:
         )
     words = Vocabulary(["a"], [0])
     seeds = Seeds(seed=1, salt="sizing")
-    return pace_of(ProfileTraffic(load_profile(traffic), words, Scale(tokens=1, time=1), seeds))
+    return pace_of(ProfileTraffic(load_profile(traffic), words, scale, seeds))

@@ -25,6 +25,7 @@ from fleet.errors import Problem
 NodePath = tuple[str | int, ...]
 
 SHOWN_CHARS = 60  # of a value or a key in a message
+START = "Start with `apiVersion: k3fleet/v1`; see fleets/demo.yaml"
 MAX_DEPTH = 32  # our own files nest 6 deep
 MAX_FILE_BYTES = 1024 * 1024  # 200 racks take 20 kB
 
@@ -97,12 +98,15 @@ def _key_text(key: str) -> str:
     return short if short.isprintable() else repr(short)
 
 
-def read_document(path: Path) -> Document:
-    """Read and parse a file; whatever is wrong with it becomes a problem, never an exception."""
+def read_document(path: Path, *, start: str = START) -> Document:
+    """Read and parse a file; whatever is wrong with it becomes a problem, never an exception.
+
+    `start` says how such a file begins, to whoever gives an empty one.
+    """
     content = file_content(path, MAX_FILE_BYTES, "Give a k3fleet YAML file")
     if isinstance(content, Problem):
         return _unusable(content)
-    return parse_content(content, str(path))
+    return parse_content(content, str(path), start=start)
 
 
 def file_content(path: Path, max_bytes: int, fix: str) -> bytes | Problem:
@@ -125,10 +129,10 @@ def file_content(path: Path, max_bytes: int, fix: str) -> bytes | Problem:
     return content
 
 
-def parse_content(content: bytes, file: str) -> Document:
+def parse_content(content: bytes, file: str, *, start: str = START) -> Document:
     """Decode the bytes of a file and parse them."""
     text = plain_text(content, file)
-    return _unusable(text) if isinstance(text, Problem) else parse_document(text, file)
+    return _unusable(text) if isinstance(text, Problem) else parse_document(text, file, start=start)
 
 
 def plain_text(content: bytes, file: str) -> str | Problem:
@@ -150,7 +154,7 @@ def nul_problem(text: str, file: str) -> Problem | None:
     return _problem(file, line, "the file holds a NUL byte", "Save it as plain UTF-8 text")
 
 
-def parse_document(text: str, file: str) -> Document:
+def parse_document(text: str, file: str, *, start: str = START) -> Document:
     """Parse YAML text whose top must be a mapping."""
     if found := nul_problem(text, file):
         return _unusable(found)
@@ -164,8 +168,7 @@ def parse_document(text: str, file: str) -> Document:
         return _unusable(_problem(file, error.line, what, "A k3fleet file nests 6 deep at most"))
     if not isinstance(data, dict) and not builder.problems:
         what = "the file is empty" if data is None else "the top of the file is not a mapping"
-        fix = "Start with `apiVersion: k3fleet/v1`; see fleets/demo.yaml"
-        return _unusable(_problem(file, 1, what, fix))
+        return _unusable(_problem(file, 1, what, start))
     return Document(
         file=file,
         data=data,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from fleet.errors import LoadError
+from fleet.errors import EXIT_CONFIG, ConfigError, LoadError
 from lab.interrupts import Interrupted, interruptible
 from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
 from lab.steps import Step
-from lab.traffic import OVERTIME_S, LineCounter
+from lab.traffic import OVERTIME_S, LineCounter, LoadStand
 from loadtest.results.records import REQUESTS_FILE
 from loadtest.results.run_folder import WORKER_FOLDERS
 from loadtest.run import STOP_TIMEOUT_S
@@ -62,14 +62,12 @@ class LoadProcess:
     def _watch(self, service: Service, step: Step) -> bool:
         """Wait; a first signal asks the generator to end, and it may say what it did."""
         began = self.clock()
-        most = "" if self.settings.search is None else "at most "
+        asked_s = self.settings.longest_s
+        stand = LoadStand(planned_s=asked_s, clock=self.clock)
         try:
             while service.running:
                 elapsed_s = self.clock() - began
-                asked_s = self.settings.longest_s
-                step.update(
-                    f"{elapsed_s:.0f} of {most}{asked_s:.0f} s, {self._requests()} requests"
-                )
+                step.update(stand.text(self._requests()))
                 if not self.watched and elapsed_s > asked_s + OVERTIME_S:
                     raise LoadError(
                         f"load test: still running {OVERTIME_S:.0f} s after its end. "
@@ -100,8 +98,18 @@ class LoadProcess:
         sent = any(path.exists() for path in self._logs())
         if sent and (code == 0 or interrupted):
             return
+        tail = log_tail(service.log)
+        if said := _said(tail):
+            kind = ConfigError if code == EXIT_CONFIG else LoadError
+            raise kind(f"load test: {said}\nThe log of the generator: {service.log}")
         raise LoadError(
             f"load test: the generator ended with code {code}"
             f"{' before it sent anything' if interrupted else ''}. "
-            f"See {service.log}.\n{log_tail(service.log)}"
+            f"See {service.log}.\n{tail}"
         )
+
+
+def _said(tail: str) -> str:
+    """Find the error that the generator itself named, the last one; it explains the exit code."""
+    found = [text for line in tail.splitlines() if (text := line.partition("error: ")[2])]
+    return found[-1].strip() if found else ""

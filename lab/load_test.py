@@ -30,10 +30,13 @@ from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
-from loadtest.settings import LoadSettings
+from loadtest.settings import LoadSettings, with_absolute_paths
 from loadtest.settings_file import Parts, load_of, overlaid
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
+
+SHORT_S = 2.0
+"""A load that ends by itself is never so much shorter than it was asked to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class LoadOptions:
 
 def load_test(target: LoadTarget, options: LoadOptions, around: Surroundings) -> JudgedRun:
     """Send the load and judge it; raises ConfigError before anything is sent that cannot work."""
-    steps = Steps(progress=around.progress, clock=time.monotonic)
+    steps = Steps(progress=around.progress, clock=time.monotonic, says_errors=False)
     with steps.step("check") as step:
         gates = load_gate_set(gates_file(options.gates or target.gates))
         settings = _settings(target, options)
@@ -83,13 +86,14 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
         fixed.pop("users", None)
     fields = overlaid({**fixed, **given}, parts)
     try:
-        return LoadSettings.model_validate(
-            {**fields, "gates_file": gates, "out_dir": options.out_dir}
-        )
+        asked = {**fields, "gates_file": gates, "out_dir": options.out_dir}
+        return with_absolute_paths(LoadSettings.model_validate(asked))
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(
-            "\n".join(f"{_option(item['loc'])}: {item['msg']}. Correct it." for item in found)
+            "\n".join(
+                f"{_option(item['loc'])}: {_what(item['msg'])}. Correct it." for item in found
+            )
         ) from error
 
 
@@ -98,7 +102,13 @@ def _option(path: tuple[int | str, ...]) -> str:
         return f"--settings: {'.'.join(str(part) for part in path)}"
     parts = [part for part in path if part != "results"]  # what is nested has an option of its own
     name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
+    name = {"targets": "target"}.get(name, name)
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
+
+
+def _what(message: str) -> str:
+    """Leave out what the library puts before a message of ours."""
+    return message.removeprefix("Value error, ")
 
 
 def _checked(
@@ -174,6 +184,17 @@ def _send(settings: LoadSettings, options: LoadOptions, around: Surroundings, st
     return process.run(command, step)
 
 
+def ended_early(sent_s: float, planned_s: float | None, *, interrupted: bool) -> tuple[str, ...]:
+    """Say that a load ended before its time, by a signal or on the page; else nothing."""
+    span = f"{sent_s:.0f} s" if planned_s is None else f"{sent_s:.0f} of {planned_s:.0f} s"
+    judged = "Only what was sent until then is judged."
+    if interrupted:
+        return (f"Interrupted: a signal ended the load after {span}. {judged}",)
+    if planned_s is not None and sent_s < planned_s - SHORT_S:
+        return (f"Ended early: the load was stopped after {span}, as on the page. {judged}",)
+    return ()
+
+
 def _judge(
     folder: Path,
     target: LoadTarget,
@@ -182,10 +203,10 @@ def _judge(
     *,
     interrupted: bool,
 ) -> JudgedRun:
-    if interrupted:
-        note = "Interrupted: the load was ended before its time."
-        facts = facts.model_copy(update={"notes": (*facts.notes, note)})
-    facts = target.look(facts, read_saved(folder).records)
+    run = read_saved(folder)
+    early = ended_early(run.generator.duration_s, run.settings.planned_s, interrupted=interrupted)
+    facts = facts.model_copy(update={"notes": (*early, *facts.notes)})
+    facts = target.look(facts, run.records)
     write_facts(facts, folder)
     judged = judge_run(read_saved(folder), gates)
     write_files(judged.report(), folder)

@@ -54,6 +54,8 @@ class Steps:
 
     progress: StepProgress
     clock: Callable[[], float]
+    says_errors: bool = True
+    """Whether the line of a failed step says why; not where the next line is the error itself."""
     results: list[StepResult] = field(default_factory=list)
 
     @contextmanager
@@ -79,4 +81,5 @@ class Steps:
 
     def _add(self, result: StepResult) -> None:
         self.results.append(result)
-        self.progress.done(result.name, result.seconds, result.status, result.detail)
+        detail = result.detail if self.says_errors or result.status != "failed" else ""
+        self.progress.done(result.name, result.seconds, result.status, detail)

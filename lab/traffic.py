@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import LoadError
@@ -27,15 +29,14 @@ def run_traffic(lab: Lab, settings: LoadSettings, step: Step, *, web_port: int |
     began = time.monotonic()
     service = lab.start_job("traffic", command)
     requests = LineCounter(settings.out_dir / REQUESTS_FILE)
+    stand = LoadStand(planned_s=settings.duration_s)
     if web_port is not None:
         step.progress.note(f"web UI: http://127.0.0.1:{web_port}")
     while service.running:
         lab.check()
         elapsed = time.monotonic() - began
         if web_port is None:
-            step.update(
-                f"{elapsed:.0f} of {settings.duration_s:.0f} s, {requests.count()} requests"
-            )
+            step.update(stand.text(requests.count()))
             if elapsed > settings.duration_s + OVERTIME_S:
                 service.stop(grace_s=5.0)
                 raise LoadError(
@@ -48,6 +49,26 @@ def run_traffic(lab: Lab, settings: LoadSettings, step: Step, *, web_port: int |
             f"result. See {service.log}.\n{log_tail(service.log)}"
         )
     step.detail = f"{requests.count()} requests"
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadStand:
+    """Says how a load stands. Its start is the first answer: what came before was preparation."""
+
+    planned_s: float
+    clock: Callable[[], float] = time.monotonic
+    _began: float | None = None
+
+    def text(self, requests: int) -> str:
+        """Tell seconds of load and requests so far."""
+        if self._began is None and requests:
+            self._began = self.clock()
+        if self._began is None:
+            return "starting, no request has ended yet"
+        elapsed_s = self.clock() - self._began
+        if elapsed_s > self.planned_s:
+            return f"the {self.planned_s:.0f} s are over, ending; {requests} requests"
+        return f"{elapsed_s:.0f} of {self.planned_s:.0f} s, {requests} requests"
 
 
 class LineCounter:

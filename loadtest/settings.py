@@ -23,6 +23,7 @@ from loadtest.replay.formats import Source, parse_source
 from loadtest.replay.options import ReplayOptions
 from loadtest.results.result_options import ResultOptions
 from loadtest.traffic.harness import HarnessOptions
+from loadtest.traffic.profiles import profile_path
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -143,6 +144,24 @@ class LoadSettings(BaseModel):
         if self.traffic.startswith(TRACE_PREFIX):
             return parse_source(self.traffic.removeprefix(TRACE_PREFIX))
         return None
+
+
+def with_absolute_paths(settings: LoadSettings) -> LoadSettings:
+    """Give settings that mean the same files from any folder: the generator runs in another."""
+    files = ("tokenizer_dir", "api_key_file", "gates_file", "out_dir")
+    found: dict[str, Any] = {
+        name: path.absolute() for name in files if (path := getattr(settings, name)) is not None
+    }
+    return settings.model_copy(update={**found, "traffic": _absolute_traffic(settings)})
+
+
+def _absolute_traffic(settings: LoadSettings) -> str:
+    if (source := settings.trace_source) is not None:
+        head = f"{source.format}:" if source.format else ""
+        return f"{TRACE_PREFIX}{head}{source.path.absolute()}"
+    if (path := profile_path(settings.traffic)) is not None:
+        return str(path.absolute())
+    return settings.traffic
 
 
 def write_settings(settings: LoadSettings, name: str = SETTINGS_FILE) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,8 @@ from fleet.schema import found_text, suggestion
 TIMEOUT_S = 20.0
 MODELS_PATH = "/v1/models"
 _SHOWN_MODELS = 20
+_SHOWN_CHARS = 200
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 def require_model(
@@ -60,18 +64,32 @@ def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) ->
             url, headers=dict(headers), timeout=TIMEOUT_S, trust_env=False, verify=context
         )
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise ConfigError(
-                f"{at}: has a certificate of an authority that is not known here. "
-                "Name its certificates: client.ca_file in the file of --settings."
-            ) from error
-        raise _silent(at, error) from error
+        what, fix = _silence(error)
+        raise ConfigError(f"{at}: {what}. {fix}.") from error
 
 
-def _silent(at: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"{at}: does not answer ({type(error).__name__}). Start the server first, or check the URL."
-    )
+def _silence(error: Exception) -> tuple[str, str]:
+    """Say why no answer came, and what to do."""
+    text = _ERRNO.sub("", str(error))[:_SHOWN_CHARS] or type(error).__name__
+    cause = _first_cause(error)
+    if isinstance(cause, ConnectionRefusedError):
+        return f"does not answer: {text}", "Start the server first, or check the port"
+    if isinstance(cause, socket.gaierror):
+        return f"does not answer: {text}", "Check the name of the host"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"shows no certificate that is trusted here: {text}",
+            "Name its issuer: client.ca_file in the file of --settings",
+        )
+    if isinstance(cause, ssl.SSLError):
+        return f"does not speak TLS: {text}", "Check the port, or give an http:// URL"
+    return f"does not answer: {text}", "Start the server first, or check the URL"
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Look below the library's errors, which hold their cause as an argument."""
+    inner = error.__cause__ or next(iter(error.args), None)
+    return _first_cause(inner) if isinstance(inner, BaseException) else error
 
 
 def _is_html(reply: httpx2.Response) -> bool:

@@ -14,6 +14,8 @@ from lab.report.reason import verdict_reason
 from loadtest.report.keyfigures import traffic_settings
 from loadtest.report.page import PACKAGE, Page, load_figures, missing_parts, render_page, write_page
 
+NO_EVENT = "No replica was lost while traffic ran."
+
 
 def write_report(report: Mapping[str, Any] | Report, out_dir: Path) -> Path:
     """Write `report.html` into `out_dir` (made when missing) and return its path."""
@@ -31,6 +33,7 @@ def render(report: Report) -> str:
         missing=_missing(report),
         settings=traffic_settings(report, groups),
         figures={**load_figures(report), "steps": (steps_figure(report),)},
+        no_event=NO_EVENT if report.load.requests else "No event was recorded.",
         parts={"racks": rack_pictures(report)},
     )
     return render_page(report, page)

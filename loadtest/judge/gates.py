@@ -22,6 +22,7 @@ from loadtest.results.summary import Summary, summary_json
 from loadtest.settings import LoadSettings
 
 FOLDER = Path(__file__).parent
+START = "Start with `extends: endpoint`, or with `gates:`; see docs/loadtest.md"
 DEFAULT_GATES_FILE = FOLDER / "gates.yaml"
 NAMED_GATES = {
     "rehearsal": DEFAULT_GATES_FILE,
@@ -56,6 +57,8 @@ class _GatesFile(FileModel):
     """What a request has to meet to be goodput."""
     without: tuple[str, ...] = ()
     """Ids of the other file's gates that are left out."""
+    real_scale: bool | None = None
+    """Meant for real lengths and pauses; a file that extends another takes what it says."""
     gates: tuple[Gate, ...] = ()
 
 
@@ -65,6 +68,10 @@ class GateSet:
 
     gates: tuple[Gate, ...]
     levels: ServiceLevels | None = None
+    name: str = ""
+    """Of a set of ours, or the path of its file."""
+    real_scale: bool = False
+    """Whether they are meant for traffic whose lengths and pauses are real."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,7 @@ def load_gate_set(path: Path) -> GateSet:
 
 
 def _load(path: Path, within: frozenset[Path]) -> GateSet:
-    document = read_document(path)
+    document = read_document(path, start=START)
     file, problems = validate(_GatesFile, document)
     if file is None or problems:
         raise ConfigError.of(problems)
@@ -114,7 +121,14 @@ def _load(path: Path, within: frozenset[Path]) -> GateSet:
         raise ConfigError.of(problems)
     own = {gate.id: gate for gate in file.gates}
     kept = [own.pop(gate.id, gate) for gate in extended.gates if gate.id not in file.without]
-    return GateSet(gates=(*kept, *own.values()), levels=file.levels or extended.levels)
+    ours = {file: name for name, file in NAMED_GATES.items()}
+    real_scale = extended.real_scale if file.real_scale is None else file.real_scale
+    return GateSet(
+        gates=(*kept, *own.values()),
+        levels=file.levels or extended.levels,
+        name=ours.get(path, str(path)),
+        real_scale=real_scale,
+    )
 
 
 def _extended(file: _GatesFile, document: Document, within: frozenset[Path]) -> GateSet:

@@ -8,7 +8,9 @@ from typing import Any
 
 from loadtest.judge.gates import GateSet, Judgement, about, judge
 from loadtest.results.saved_run import SavedRun
+from loadtest.results.stage_figures import stage_figures
 from loadtest.results.summary import Summary, summarise, summary_json
+from loadtest.settings import LoadSettings
 
 REPORT_KIND = "loadtest"
 REPORT_SCHEMA = 1
@@ -21,12 +23,14 @@ class JudgedRun:
     run: SavedRun
     summary: Summary
     judgement: Judgement
+    gates: GateSet
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Give what a reader has to know before the figures."""
         faults = (f"No whole run: {fault}." for fault in self.run.faults)
-        return (*self.run.facts.notes, *faults, *self.summary.run.findings)
+        scale = scale_notes(self.gates, self.run.settings)
+        return (*self.run.facts.notes, *scale, *faults, *self.summary.run.findings)
 
     def report(self) -> dict[str, Any]:
         """Give report.json; docs/loadtest.md says what its fields are."""
@@ -39,6 +43,7 @@ class JudgedRun:
             "verdict": self.judgement.verdict,
             "started_at": run.generator.started_at,
             "command": list(facts.command),
+            "gate_set": self.gates.name,
             "notes": list(self.notes),
             "real": list(facts.real),
             "mocked": list(facts.mocked),
@@ -49,6 +54,7 @@ class JudgedRun:
                 "sessions_per_minute": settings.sessions_per_minute,
                 "stages": "; ".join(stage.name for stage in settings.stages) or None,
                 "duration_s": settings.planned_s,
+                "sent_s": round(run.generator.duration_s, 1),
                 "token_scale": settings.token_scale,
                 "time_scale": settings.time_scale,
                 "seed": settings.seed,
@@ -57,9 +63,22 @@ class JudgedRun:
                 **{f"target {name}": url for name, url in settings.targets.items()},
             },
             "load": summary_json(self.summary),
+            "stages": [asdict(stage) for stage in stage_figures(run.records, run.generator)],
             "gates": [asdict(gate) for gate in self.judgement.gates],
             "machine": facts.machine.model_dump() if facts.machine else {},
         }
+
+
+def scale_notes(gates: GateSet, settings: LoadSettings) -> tuple[str, ...]:
+    """Say that gates for real traffic judged traffic that was made smaller."""
+    if not gates.real_scale or settings.token_scale == settings.time_scale == 1:
+        return ()
+    note = (
+        f"The gates {gates.name} are meant for real lengths and pauses. Here lengths were divided "
+        f"by {settings.token_scale:g} and pauses by {settings.time_scale:g}: their limits on "
+        "latency, tokens per GPU and context say nothing of the real load."
+    )
+    return (note,)
 
 
 def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
@@ -70,4 +89,4 @@ def judge_run(run: SavedRun, gates: GateSet) -> JudgedRun:
         context = replace(context, results=results)
     summary = summarise(run.records, run.generator, context)
     judgement = judge(summary, about(gates.gates, run.settings))
-    return JudgedRun(run=run, summary=summary, judgement=judgement)
+    return JudgedRun(run=run, summary=summary, judgement=judgement, gates=gates)

@@ -21,6 +21,7 @@ from fleet.units import format_duration
 from fleet.yaml_document import Document, read_document
 
 MOST_STAGES = 100
+_START = "Start with `stages:`; see docs/web-ui.md"
 _MOST_USERS = 1_000_000
 _MOST_PER_MINUTE = 1_000_000.0
 _SHOWN = 60
@@ -103,7 +104,7 @@ def check_stages(stages: Sequence[Stage]) -> None:
 
 def load_stages(path: Path) -> tuple[Stage, ...]:
     """Read a shape file; raises ConfigError with every fault of it."""
-    return _checked(read_document(path))
+    return _checked(read_document(path, start=_START))
 
 
 def parse_stages(text: str) -> tuple[Stage, ...]:

@@ -229,6 +229,17 @@ class Load(Section):
     server: Annotated[ServerTruth, Part] = ServerTruth()
 
 
+class StageLoad(Section):
+    name: Text = ""
+    from_s: Number = None
+    to_s: Number = None
+    judged: Flag = False
+    requests: Number = None
+    errors: Number = None
+    requests_per_s: Number = None
+    ttft_ms: Annotated[Quantiles, Part] = Quantiles()
+
+
 class Gate(Section):
     id: Text = ""
     title: Text = ""
@@ -268,16 +279,25 @@ class LoadReport(Section):
     )
     started_at: Text = ""
     command: Texts = ()
+    gate_set: Text = ""
+    """The name, or the file, of the gates that judged."""
     notes: Texts = ()
     real: Texts = ()
     mocked: Texts = ()
     unknown: Texts = ()
     traffic: Pairs = Field(default_factory=dict)
     load: Annotated[Load, Part] = Load()
+    stages: Annotated[tuple[StageLoad, ...], Rows] = ()
+    """Of a run whose load changed; then `load` is of those that are judged."""
     gates: Annotated[tuple[Gate, ...], Rows] = ()
     events: Annotated[tuple[Event, ...], Rows] = ()
     machine: Annotated[Machine, Part] = Machine()
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def run_s(self) -> float:
+        """Give the length of the whole run, of which `load.window_s` may be a part."""
+        return max(self.load.window_s or 0.0, *(stage.to_s or 0.0 for stage in self.stages), 0.0)
 
     @property
     def region_names(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ PACKAGE = "loadtest.report"
 TEMPLATE = "report.html.j2"
 MAX_TABLE_ROWS = 400  # past it a browser's table is slower than its plot
 GATE_ORDER = {"fail": 0, "skip": 1, "pass": 2}
-NO_EVENT = "No replica was lost while traffic ran."
+NOT_WATCHED = "Whether replicas were lost is not known: only a rehearsal watches them."
 KIND_WORD = {"slo": "service", "validity": "validity"}
 
 
@@ -66,6 +66,8 @@ class Page:
     missing: tuple[str, ...]
     settings: tuple[tuple[str, str], ...]
     figures: Mapping[str, tuple[Figure, ...]]
+    no_event: str = NOT_WATCHED
+    """What is said where no event is known."""
     parts: Mapping[str, object] = field(default_factory=dict)
     """More of what its template shows."""
 
@@ -107,6 +109,9 @@ def render_page(report: LoadReport, page: Page) -> str:
             word=wording.VERDICT_WORD[report.verdict],
             reason=page.reason,
             hit_sentence=wording.hit_sentence(report),
+            conditions=wording.conditions(report),
+            window_sentence=wording.window_sentence(report),
+            stages=stage_rows(report),
             machine_note=wording.machine_note(report),
             missing=page.missing,
             key_figures=page.key_figures,
@@ -121,7 +126,7 @@ def render_page(report: LoadReport, page: Page) -> str:
             events=_event_rows(report),
             settings=page.settings,
             error_classes=error_classes(report),
-            no_event=NO_EVENT if report.load.requests else "No event was recorded.",
+            no_event=page.no_event,
             policy=_policy(plotly_script(), ours),
             style=Markup(_asset("report.css")),  # noqa: S704  our own file
             plotly=Markup(plotly_script()),  # noqa: S704  plotly's own file
@@ -145,6 +150,23 @@ def gate_rows(gates: Iterable[Gate]) -> tuple[GateRow, ...]:
             why=gate.why,
         )
         for gate in ordered
+    )
+
+
+def stage_rows(report: LoadReport) -> tuple[tuple[str, ...], ...]:
+    """Return the stages as text: name, times, whether judged, and what was sent in each."""
+    return tuple(
+        (
+            stage.name,
+            f"{wording.seconds(stage.from_s)} to {wording.seconds(stage.to_s)}",
+            "judged" if stage.judged else "not judged",
+            wording.number(stage.requests),
+            wording.number(stage.errors),
+            wording.number(stage.requests_per_s),
+            wording.milliseconds(stage.ttft_ms.p50),
+            wording.milliseconds(stage.ttft_ms.p95),
+        )
+        for stage in report.stages
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loadtest.report.document import StageLoad
 from loadtest.report.timeline import Marker, Outage
 
 INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
@@ -147,6 +148,28 @@ def event_marks(marks: Iterable[Marker], y: float = 1.0) -> tuple[list[Json], li
                 "text": f"<b>{label(mark.label)}</b>", "showarrow": False,
                 "font": {"color": "var(--on-mark)", "size": 10}, "bgcolor": colour, "borderpad": 2,
                 "hovertext": label(mark.text),
+            }
+        )  # fmt: skip
+    return shapes, notes
+
+
+def stage_marks(stages: Iterable[StageLoad]) -> tuple[list[Json], list[Json]]:
+    """Return (shapes, annotations): a line and a name where a stage begins, a tint if judged."""
+    shapes, notes = [], []
+    for stage in stages:
+        if stage.from_s is None or stage.to_s is None:
+            continue
+        span = {"xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+        if stage.judged:
+            tint = {"fillcolor": ACCENT, "opacity": 0.07, "line": {"width": 0}}
+            shapes.append({"type": "rect", "x0": stage.from_s, "x1": stage.to_s, **span, **tint})
+        edge = {"line": {"color": MUTED, "width": 1}, "name": f"stage {stage.name}"}
+        shapes.append({"type": "line", "x0": stage.from_s, "x1": stage.from_s, **span, **edge})
+        notes.append(
+            {
+                "xref": "x", "yref": "paper", "x": stage.from_s, "xanchor": "left", "y": 0,
+                "yanchor": "bottom", "text": label(stage.name), "showarrow": False,
+                "font": {"color": MUTED, "size": 10},
             }
         )  # fmt: skip
     return shapes, notes

@@ -17,10 +17,11 @@ from loadtest.report.plots import (
     outage_bands,
     region_colour,
     region_dash,
+    stage_marks,
     time_axis,
 )
 from loadtest.report.timeline import RegionSeries, Values, markers, outages, region_series
-from loadtest.report.wording import gates_about, number, percent, ratio
+from loadtest.report.wording import gates_about, judged_part, number, percent, ratio
 
 NO_TRAFFIC = "No request was measured, so there is nothing to plot over time."
 THROUGHPUT_ROWS = (
@@ -47,6 +48,13 @@ def time_figures(report: LoadReport) -> tuple[Figure, ...]:
     return (*hits, throughput_figure(report, series))
 
 
+def time_marks(report: LoadReport, region: str | None = None) -> tuple[list[Json], list[Json]]:
+    """Return (shapes, annotations) of the events and the stages of a run."""
+    shapes, notes = event_marks(markers(report, region))
+    stages, names = stage_marks(report.stages)
+    return [*stages, *shapes], [*names, *notes]
+
+
 def ratio_limit(report: LoadReport) -> float | None:
     """Return the limit of the gate on achieved ÷ attainable, None when no gate has one."""
     limits = (gate.limit for gate in gates_about(report, "ratio"))
@@ -64,8 +72,8 @@ def hit_figure(report: LoadReport, series: RegionSeries, index: int) -> Figure:
     for trace, unit in ((attainable, ".1f"), (achieved, ".1f"), (quotient, ".3f")):
         suffix = " %" if trace is not quotient else ""
         trace["hovertemplate"] = f"%{{x:.0f}} s: %{{y:{unit}}}{suffix}"
-    shapes, notes = event_marks(markers(report, series.region))
-    end_s = max(report.load.window_s or 0.0, series.t_s[-1])
+    shapes, notes = time_marks(report, series.region)
+    end_s = max(report.run_s, series.t_s[-1])
     shapes += outage_bands((o for o in outages(report) if o.region == series.region), end_s)
     bound = ratio_limit(report)
     if bound is not None:
@@ -103,8 +111,8 @@ def throughput_figure(report: LoadReport, series: tuple[RegionSeries, ...]) -> F
             }
             traces.append(trace)
     traces += _error_traces(series)
-    shapes, notes = event_marks(markers(report))
-    end_s = max(report.load.window_s or 0.0, series[0].t_s[-1])
+    shapes, notes = time_marks(report)
+    end_s = max(report.run_s, series[0].t_s[-1])
     shapes += outage_bands(outages(report), end_s)
     rows = len(THROUGHPUT_ROWS)
     axes = {
@@ -180,7 +188,7 @@ def _hit_note(report: LoadReport, region: str) -> str:
         if found.name == region:
             hit = found.hit
             return (
-                f"Whole run: achieved {percent(hit.achieved)}, attainable "
+                f"{judged_part(report)}: achieved {percent(hit.achieved)}, attainable "
                 f"{percent(hit.attainable)}, ratio {ratio(hit.ratio)}."
             )
     return ""

@@ -13,6 +13,8 @@ REPLICAS_FILE = "replicas.csv"
 TIMELINE_FILE = "timeline.csv"
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet computes a cell that starts like this
 
+DECIMALS = 3  # of a millisecond; a share in tenths of a percent
+
 Row = Mapping[str, object]
 
 
@@ -26,6 +28,8 @@ def write_tables(report: LoadReport, folder: Path) -> None:
 
 def cell(value: object) -> object:
     """Return what a spreadsheet shows as it is, whatever a name holds; None is an empty cell."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else round(value, DECIMALS)
     if not isinstance(value, str):
         return value
     text = clean_text(value)

@@ -19,6 +19,8 @@ STATUS = {"pass": "green", "fail": "bold red", "skip": "dim"}
 def load_summary(report: LoadReport) -> Group:
     """Return the renderables for `rich`: verdict, what to know first, gates, regions."""
     parts: list[RenderableType] = [banner(report, wording.verdict_reason(report))]
+    if window := wording.window_sentence(report):
+        parts.append(Text(window))
     parts += [Text(note, style="yellow") for note in report.notes]
     parts += machine_line(report)
     return Group(*parts, *load_parts(report))
@@ -43,7 +45,12 @@ def machine_line(report: LoadReport) -> list[RenderableType]:
 def banner(report: LoadReport, reason: str) -> Panel:
     """Return the verdict in a frame of its colour."""
     word = Text(wording.VERDICT_WORD[report.verdict].upper(), style="bold")
-    text = Text.assemble(word, "  ", reason, "\n", wording.hit_sentence(report))
+    lines = [wording.hit_sentence(report)]
+    if report.gate_set:
+        lines.append(f"Judged by the gates {report.gate_set}.")
+    if conditions := wording.conditions(report):
+        lines.append(conditions)
+    text = Text.assemble(word, "  ", reason, "\n", "\n".join(lines))
     return Panel(
         text, border_style=STYLE[report.verdict], title=Text(report.fleet), title_align="left"
     )

@@ -70,7 +70,7 @@ def region_series(report: LoadReport) -> tuple[RegionSeries, ...]:
     width_s = slice_width_s(timed)
     first = min(_step(part, width_s) for part in timed)
     last = max(_step(part, width_s) for part in timed)
-    whole = int((report.load.window_s or 0.0) / width_s + 1e-6)
+    whole = int(report.run_s / width_s + 1e-6)
     if whole > first:  # a slice that the run's end cuts off would look like an outage
         last = min(last, whole - 1)
     steps = range(first, min(last, first + MAX_SLICES) + 1)
@@ -157,7 +157,7 @@ def markers(report: LoadReport, region: str | None = None) -> tuple[Marker, ...]
     ]
     if not marked:
         return ()
-    apart_s = max(report.load.window_s or 0.0, marked[-1][2]) * 0.02  # two marks fit side by side
+    apart_s = max(report.run_s, marked[-1][2]) * 0.02  # two marks fit side by side
     groups: list[list[tuple[int, Event, float]]] = []
     for item in marked:
         if (

@@ -101,7 +101,9 @@ def verdict_reason(report: LoadReport) -> str:
     failed.sort(key=lambda gate: (gate.kind == "validity") != (report.verdict == "invalid"))
     if failed:
         reasons = "; ".join(_miss(gate) for gate in failed)
-        return f"{len(failed)} of {len(report.gates)} gates failed: {reasons}."
+        count = sum(gate.status == "skip" for gate in report.gates)
+        unmeasured = f" {count} could not be measured." if count else ""
+        return f"{len(failed)} of {len(report.gates)} gates failed: {reasons}.{unmeasured}"
     if report.verdict == "go":
         return f"All {len(report.gates)} gates passed."
     skipped = [gate_title(gate) for gate in report.gates if gate.status == "skip"]
@@ -112,6 +114,37 @@ def verdict_reason(report: LoadReport) -> str:
 
 def _miss(gate: Gate) -> str:
     return f"{gate_title(gate)} is {gate_number(gate.value)}, the limit is {limit(gate)}"
+
+
+def judged_part(report: LoadReport) -> str:
+    """Name the part of the run that the figures are of."""
+    judged = [stage for stage in report.stages if stage.judged]
+    if not judged:
+        return "Whole run"
+    names = ", ".join(stage.name for stage in judged)
+    span = f"{seconds(judged[0].from_s)} to {seconds(judged[-1].to_s)} of {seconds(report.run_s)}"
+    return f"Judged part ({names}, {span})"
+
+
+def window_sentence(report: LoadReport) -> str:
+    """Say which part of the run is judged, where it is not all of it."""
+    if not any(stage.judged for stage in report.stages):
+        return ""
+    return f"{judged_part(report)}: gates and figures are of it, plots over time of the whole run."
+
+
+def conditions(report: LoadReport) -> str:
+    """Say what a verdict is not about: parts that were mocked, traffic that was made smaller."""
+    found = []
+    if report.mocked:
+        names = ", ".join(text.partition(":")[0] for text in report.mocked[:3])
+        more = f" and {len(report.mocked) - 3} more" if len(report.mocked) > 3 else ""
+        found.append(f"mocked are {names}{more}")
+    for key, word in (("token_scale", "lengths"), ("time_scale", "pauses")):
+        scale = report.traffic.get(key, "1")
+        if scale.replace(".", "", 1).isdecimal() and float(scale) != 1:
+            found.append(f"{word} were divided by {float(scale):g}")
+    return f"Not of the real load: {'; '.join(found)}." if found else ""
 
 
 def hit_sentence(report: LoadReport) -> str:

@@ -32,8 +32,7 @@ def load_profile(name: str) -> Profile:
 
     Raises ConfigError with the known names, or with all faults of the file.
     """
-    is_path = name.startswith(PROFILE_PREFIX)
-    found = Path(name.removeprefix(PROFILE_PREFIX)) if is_path else _named(name, Path())
+    found = profile_path(name) or _named(name, Path())
     if isinstance(found, NotFound):
         raise ConfigError(f"traffic: {found.what}. {found.fix}.")
     document = read_extended(found, known=Profile.model_fields, find=_named)
@@ -43,6 +42,14 @@ def load_profile(name: str) -> Profile:
     if profile is None or problems:
         raise ConfigError.of(problems)
     return profile
+
+
+def profile_path(name: str) -> Path | None:
+    """Give the path that a profile is named by; None for one that comes with k3fleet."""
+    if name.startswith(PROFILE_PREFIX):
+        return Path(name.removeprefix(PROFILE_PREFIX))
+    is_path = len(name) <= MAX_NAME_CHARS and ("/" in name or name.endswith(FILE_ENDINGS))
+    return Path(name) if is_path else None
 
 
 def require_fit(profile: Profile, scale: Scale, max_context: int) -> None:

@@ -177,7 +177,7 @@ def health_rows(board: Board, offered: float | None) -> list[Row]:
     rows.append(
         {
             "process": "all",
-            "state": f"{len(every)} processes",
+            "state": "1 process" if len(every) == 1 else f"{len(every)} processes",
             "stage": every[0][1].stage or _NONE,
             "offered": f"{due} sessions" if due else _users(offered),
             "achieved": f"{started} sessions" if due else _users(users),

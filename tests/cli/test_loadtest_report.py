@@ -7,9 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_folders import make_settings, report_of
 
 from cli.loadtest import COMMANDS
 from cli.main import main
+from loadtest.judge.sizing import closed_loop, pace_of
+from loadtest.play.load_run import make_traffic
+from loadtest.prompt.words import read_vocabulary
+from loadtest.report.document import read_load_report
+from loadtest.report.wording import conditions
+from loadtest.traffic.scale import Seeds
 
 SavedRun = Callable[..., Path]
 DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
@@ -41,6 +48,30 @@ def test_other_gates_give_another_verdict(saved_run: SavedRun) -> None:
         "gates: [{id: t, title: T, kind: slo, metric: ttft_ms.p95, op: '<=', limit: 1, why: w}]\n"
     )
     assert main(["loadtest", "report", str(folder), "--gates", str(strict)]) == 1
+
+
+def test_the_report_names_the_gates_that_judged(saved_run: SavedRun) -> None:
+    """The command is that of the run, which other gates may have judged."""
+    folder = saved_run()
+    main(["loadtest", "report", str(folder), "--gates", "launch"])
+    assert report_of(folder)["gate_set"] == "launch"
+    assert "Judged by the gates <code>launch</code>" in (folder / "report.html").read_text()
+    own = folder.parent / "own.yaml"
+    own.write_text("extends: endpoint\n")
+    main(["loadtest", "report", str(folder), "--gates", str(own)])
+    assert report_of(folder)["gate_set"] == str(own)
+
+
+def test_gates_for_the_real_load_say_that_this_was_none(saved_run: SavedRun) -> None:
+    """Their limits are of whole contexts, not of sixteenths."""
+    small = saved_run("small")
+    real = saved_run("real", token_scale=1, time_scale=1)
+    for folder, count in ((small, 1), (real, 0)):
+        main(["loadtest", "report", str(folder), "--gates", "launch"])
+        notes = report_of(folder)["notes"]
+        assert sum("meant for real lengths" in note for note in notes) == count
+    assert "lengths were divided by 16" in (small / "report.html").read_text()
+    assert conditions(read_load_report(report_of(real))) == ""
 
 
 def test_the_report_can_go_elsewhere(saved_run: SavedRun, tmp_path: Path) -> None:
@@ -90,7 +121,9 @@ def test_runs_of_different_traffic_are_not_compared_unless_forced(
     assert main(["loadtest", "compare", a, b]) == 3
     assert "seed: 1 and 2" in capsys.readouterr().err
     assert main(["loadtest", "compare", a, b, "--force"]) == 2  # one slice of time says nothing
-    assert "no pairs" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "no pairs" in said
+    assert all(text in said for text in ("A: a", "B: b", "B is", "B: "))
 
 
 def test_few_sessions_are_not_judged(saved_run: SavedRun) -> None:
@@ -123,6 +156,19 @@ def test_more_agents_need_more_cores(capsys: pytest.CaptureFixture[str]) -> None
         rates.append(json.loads(capsys.readouterr().out)["output_tokens_per_s"])
     assert rates[1] == pytest.approx(10 * rates[0], rel=0.01)
     assert 0 < rates[0] < 100 * 100  # no answer is faster than 100 tokens/s
+
+
+def test_the_scales_of_a_lab_change_its_size(
+    tmp_path: Path, tokenizer_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`run` sizes at the scales that it sends with, and the two must agree."""
+    words = ("--users", "500", "--token-scale", "16", "--time-scale", "60")
+    main(["loadtest", "size", "--fleet", DEMO, *words, "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["output_tokens_per_s"]
+    settings = make_settings(tmp_path, tokenizer_dir=tokenizer_dir, users=500)
+    assert (settings.token_scale, settings.time_scale) == (16, 60)
+    traffic = make_traffic(settings, read_vocabulary(tokenizer_dir), Seeds(seed=1, salt="sizing"))
+    assert found == pytest.approx(closed_loop(500, pace_of(traffic)), abs=0.1)
 
 
 @pytest.mark.parametrize(

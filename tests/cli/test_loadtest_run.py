@@ -8,15 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import psutil
 import pytest
-from run_folders import report_of
+from run_folders import make_settings, report_of
 
 from cli.main import main
+from lab.load_test import ended_early
+from loadtest.settings import with_absolute_paths
 
 DEMO = str(Path(__file__).parents[2] / "fleets" / "demo.yaml")
 SMALL = ("--token-scale", "200", "--time-scale", "60", "--block-size", "16")
@@ -111,6 +115,47 @@ def test_an_interrupted_run_is_judged_and_leaves_no_process(
     assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.parametrize(
+    ("sent_s", "planned_s", "interrupted", "said"),
+    [
+        (10.0, 100.0, False, "stopped after 10 of 100 s"),
+        (71.0, 300.0, True, "a signal ended the load after 71 of 300 s"),
+        (99.5, 100.0, False, None),
+        (40.0, None, False, None),
+    ],
+)
+def test_a_load_that_ended_early_says_when(
+    sent_s: float, planned_s: float | None, interrupted: bool, said: str | None
+) -> None:
+    """A verdict on a tenth of the asked time is not the one that was asked for."""
+    notes = ended_early(sent_s, planned_s, interrupted=interrupted)
+    assert len(notes) == (said is not None)
+    assert all(str(said) in note for note in notes)
+
+
+def test_a_stop_on_the_page_is_in_the_report(arguments: Arguments, tmp_path: Path) -> None:
+    """Nobody else would know why there is so little."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    words = arguments("--duration", "10m", "--web-port", str(port))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    log, pause = tmp_path / "out" / "requests.jsonl", Event()
+    try:
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            pause.wait(0.05)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/stop", b"", timeout=20).read()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    report = report_of(tmp_path / "out")
+    assert report["notes"][0].startswith("Ended early: the load was stopped after")
+    assert report["traffic"]["sent_s"] < report["traffic"]["duration_s"] == 600
+
+
 def test_a_killed_generator_is_an_error_with_its_log(
     started: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -157,7 +202,56 @@ def test_a_server_that_is_not_there_is_named(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert main(arguments("--target", f"eu=http://127.0.0.1:{port}")) == 3
-    assert f"--target eu: http://127.0.0.1:{port}: does not answer" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"--target eu: http://127.0.0.1:{port}: does not answer: Connection refused" in said
+    assert said.count("does not answer") == 1  # the line of the step does not say it too
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://nowhere.invalid", "Check the name of the host"),
+        ("https://127.0.0.1:{port}", "does not speak TLS"),
+    ],
+)
+def test_why_there_is_no_answer_is_said(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str], url: str, said: str
+) -> None:
+    """A wrong name, a wrong port and a wrong scheme have different remedies."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as plain:
+        Thread(target=plain.serve_forever, daemon=True).start()
+        target = url.format(port=plain.server_port)
+        assert main(arguments("--target", f"eu={target}")) == 3
+        plain.shutdown()
+    assert said in capsys.readouterr().err
+
+
+def test_what_the_generator_refused_is_the_error(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exit code and the end of a log hide the one line that explains them."""
+    assert main(arguments("--traffic", "interactive_agent", path="500")) in {3, 8}
+    last = capsys.readouterr().err.split("error: ")
+    assert len(last) == 2
+    assert last[1].startswith("load test: ")
+    assert "ended with code" not in last[1]
+
+
+def test_all_that_an_endpoint_needs_is_asked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three attempts for three options are two too many."""
+    assert main(["loadtest", "run", "--target", "us=http://127.0.0.1:1"]) == 3
+    said = capsys.readouterr().err
+    assert all(f"{option}: " in said for option in ("--users", "--model", "--tokenizer"))
+
+
+def test_a_target_without_a_scheme_is_named_by_its_option(
+    arguments: Arguments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words of the library are nobody's option."""
+    assert main(arguments("--target", "eu=127.0.0.1:18773")) == 3
+    said = capsys.readouterr().err
+    assert "--target: eu: '127.0.0.1:18773' is no http://" in said
+    assert "Value error" not in said
 
 
 def test_a_server_without_a_list_of_models_is_not_refused(
@@ -199,6 +293,27 @@ def test_bad_input_is_refused_before_anything_is_sent(
     assert main(arguments(*more)) == 3
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_paths_are_relative_to_the_folder_of_the_user(
+    arguments: Arguments, tmp_path: Path, tokenizer_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generator runs in a folder of its own, where they name nothing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tok").symlink_to(tokenizer_dir)
+    Path("mine.yaml").write_text("extends: interactive_agent\nname: mine\n")
+    Path("gates.yaml").write_text("extends: endpoint\n")
+    Path("key").write_text("secret")
+    files = ("--tokenizer", "tok", "--gates", "gates.yaml", "--api-key-file", "key")
+    assert main(arguments(*files, "--traffic", "mine.yaml", "--out", "out")) in {0, 1, 2}
+    assert report_of(tmp_path / "out")["load"]["requests"] > 0
+
+
+@pytest.mark.parametrize("given", ["trace:t.json", "trace:mooncake:t.json"])
+def test_a_recording_is_named_by_its_whole_path(given: str, tmp_path: Path) -> None:
+    """Its format stays before it."""
+    found = with_absolute_paths(make_settings(tmp_path, traffic=given)).traffic
+    assert found == given.replace("t.json", str(Path("t.json").absolute()))
 
 
 def test_wrong_trace_and_gates_files_are_refused(

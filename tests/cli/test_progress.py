@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from cli.progress import TerminalProgress
+from lab.traffic import LoadStand
 
 
 class ClosedTerminal(io.StringIO):
@@ -19,6 +20,16 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+def test_preparation_is_no_load():
+    """Locust, traces and calibration take ten seconds, and 30 of 18 s says nothing."""
+    now = iter([100.0, 100.0, 107.0, 120.0])
+    stand = LoadStand(planned_s=18.0, clock=lambda: next(now))
+    assert stand.text(0) == "starting, no request has ended yet"
+    assert stand.text(3) == "0 of 18 s, 3 requests"
+    assert stand.text(36) == "7 of 18 s, 36 requests"
+    assert stand.text(355) == "the 18 s are over, ending; 355 requests"
 
 
 def test_a_closed_terminal_is_no_error():

@@ -43,6 +43,13 @@ def test_default_gates(make_record: Make, make_generator: Make, case: dict[str, 
     assert (judgement.verdict, not_passed) == (case["verdict"], case["not_passed"])
 
 
+def test_an_empty_file_of_gates_is_told_how_gates_begin(tmp_path: Path) -> None:
+    """The start of a fleet file would lead further astray."""
+    (tmp_path / "gates.yaml").write_text("")
+    with pytest.raises(ConfigError, match="Start with `extends: endpoint`"):
+        load_gates(tmp_path / "gates.yaml")
+
+
 def gate(**changes: Any) -> Gate:
     fields = {"id": "g", "title": "G", "kind": "slo", "metric": "requests", "op": ">=", "why": ""}
     return Gate.model_validate({**fields, "limit": 1.0, **changes})

@@ -113,14 +113,20 @@
     drawSearch(state.trials);
   }
 
+  let seen = false;
+
   async function poll() {
     try {
       const answer = await fetch("state.json", { cache: "no-store" });
       if (!answer.ok || answer.redirected) throw new Error(`HTTP ${answer.status}`);
       show(await answer.json());
+      seen = true;
     } catch (error) {
-      status.className = "bad";
-      status.textContent = `No figures: ${error.message}. Is the test's page still there?`;
+      const gone = seen && error instanceof TypeError;
+      status.className = gone ? "" : "bad";
+      status.textContent = gone
+        ? "The page ended with its test; these are the last figures."
+        : `No figures: ${error.message}. Is the test's page still there?`;
     }
     setTimeout(poll, EVERY_MS);
   }
