@@ -10,13 +10,13 @@ import hmac
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from flask import Blueprint, redirect, request, session, url_for
 from flask_login import UserMixin, login_user
 from werkzeug.wrappers import Response
 
 from fleet.errors import ConfigError
+from loadtest.web.origin import is_same_site
 
 if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
     from locust.web import WebUI
@@ -46,7 +46,7 @@ def require_password(web_ui: WebUI, file: Path | None) -> None:
     @pages.route("/k3fleet-login", methods=["POST"])
     def login() -> Response:
         given = request.form.get("password", "")
-        if not _is_same_site() or not hmac.compare_digest(given.encode(), password.encode()):
+        if not is_same_site() or not hmac.compare_digest(given.encode(), password.encode()):
             session["auth_error"] = "This is not the password."
             return redirect(url_for("locust.login"))
         login_user(_Operator())
@@ -62,11 +62,6 @@ def require_password(web_ui: WebUI, file: Path | None) -> None:
             "submit_button_text": "Log in",
         }
     }
-
-
-def _is_same_site() -> bool:
-    origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
 
 
 def _read_password(file: Path | None) -> str:
