@@ -172,6 +172,7 @@ class Connection:
         host = f"[{self._host}]" if ":" in self._host else self._host
         fixed = {"Host": f"{host}:{self._port}", "Content-Type": "application/json", **headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+        self.secret = headers.get("Authorization", "").removeprefix("Bearer ")
         self.options = options or ClientOptions()
         self._clock = clock
         self._arrivals = ArrivalClock(clock, time)
