@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 HIDDEN = "[API key]"
 _LEAST_PART = 4  # characters of a cut key that tell something
 
@@ -18,3 +20,8 @@ def without_secret(text: str, secret: str) -> str:
                 text = text[:-length] + HIDDEN
                 break
     return text
+
+
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """Give the key that is sent, empty without one."""
+    return headers.get("Authorization", "").removeprefix("Bearer ")
