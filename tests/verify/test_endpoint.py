@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
 from time import monotonic
 
 import pytest
+from raw_server import Answer, dripped_body, dripped_head, endless_body, saying, server
 from tls import https_server, write_certificate
 
 from fleet.errors import ConfigError
@@ -25,60 +22,6 @@ def test_an_endpoint_of_a_private_authority_is_asked_with_its_certificates(tmp_p
         assert require_model("--target us", url, "kimi-k3", {}, ca_file=certificate) is None
         with pytest.raises(ConfigError, match=r"certificate.*client\.ca_file"):
             require_model("--target us", url, "kimi-k3", {})
-
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-Answer = Callable[[socket.socket, Event], None]
-
-
-@contextmanager
-def server(answer: Answer) -> Iterator[str]:
-    """Answer one request as told, until the block ends."""
-    over = Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            with suppress(OSError):
-                connection, _ = listener.accept()
-                with connection:
-                    connection.recv(65_536)
-                    answer(connection, over)
-
-        thread = Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            over.set()
-            thread.join(timeout=10)
-
-
-def drip(connection: socket.socket, over: Event) -> None:
-    while not over.wait(0.02):
-        connection.sendall(b"X-A: b\r\n")
-
-
-def dripped_head(connection: socket.socket, over: Event) -> None:
-    connection.sendall(HEAD)
-    drip(connection, over)
-
-
-def endless_body(connection: socket.socket, over: Event) -> None:
-    connection.sendall(HEAD + b"\r\n")
-    while not over.is_set():
-        connection.sendall(b" " * 65_536)
-
-
-def dripped_body(connection: socket.socket, over: Event) -> None:
-    connection.sendall(HEAD + b"\r\n")
-    drip(connection, over)
-
-
-def saying(body: bytes) -> Answer:
-    def answer(connection: socket.socket, _: Event) -> None:
-        connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-
-    return answer
 
 
 @pytest.mark.parametrize(
