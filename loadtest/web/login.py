@@ -15,7 +15,8 @@ from flask import Blueprint, redirect, request, session, url_for
 from flask_login import UserMixin, login_user
 from werkzeug.wrappers import Response
 
-from fleet.errors import ConfigError
+from fleet.errors import ConfigError, Problem
+from fleet.yaml_document import file_content
 from loadtest.web.origin import is_same_site
 
 if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole p
 
 _WHO = "operator"
 _LEAST_CHARS = 8
+_MOST_BYTES = 1024**2
 
 
 class _Operator(UserMixin):  # type: ignore[misc]
@@ -69,10 +71,13 @@ def _read_password(file: Path | None) -> str:
         raise ConfigError(
             "--web-login: nobody could log in. Give --web-password-file, a file with a password."
         )
+    content = file_content(file, _MOST_BYTES, "Give a file that holds a password")
+    if isinstance(content, Problem):
+        raise ConfigError.of([content])
     try:
-        password = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read. Give a file that holds a password.") from error
+        password = content.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is no text. Give a file that holds a password.") from error
     if len(password) < _LEAST_CHARS:
         raise ConfigError(f"{file}: the password is too short. Use {_LEAST_CHARS} characters.")
     return password

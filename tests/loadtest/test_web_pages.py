@@ -185,6 +185,15 @@ def test_a_login_that_nobody_could_use_is_refused(tmp_path: Path, text: str | No
         require_password(web_ui, None)
 
 
+def test_a_password_file_without_end_is_refused() -> None:
+    """It would be read into memory until there is none."""
+    environment = Environment(user_classes=[])
+    environment.create_local_runner()
+    web_ui = environment.create_web_ui("127.0.0.1", free_port(), web_login=True, delayed_start=True)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        require_password(web_ui, Path("/dev/zero"))
+
+
 def test_hostile_names_are_text_wherever_they_are_shown(
     site: Site, make_record: MakeRecord
 ) -> None:
