@@ -21,6 +21,7 @@ from lab.load_test import LoadOptions, load_test
 from lab.rehearsal import Surroundings
 from loadtest.play.stages import Stage, load_stages
 from loadtest.settings_file import Parts, load_of, read_parts
+from loadtest.url_faults import shown_url
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _PAIR = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})=(\S+)")
@@ -269,7 +270,7 @@ def _pairs(option: str, words: tuple[str, ...]) -> list[tuple[str, str]]:
     for word, pair in found:
         if pair is None:
             raise ConfigError(
-                f"{option} {word}: is no pair of a name and a value. "
+                f"{option} {shown_url(word)}: is no pair of a name and a value. "
                 f"Give them as in --target eu=https://llm.example or --gpus eu=72."
             )
     return [(pair[1], pair[2]) for _, pair in found if pair is not None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -24,6 +23,7 @@ from loadtest.replay.options import ReplayOptions
 from loadtest.results.result_options import ResultOptions
 from loadtest.traffic.harness import HarnessOptions
 from loadtest.traffic.profiles import profile_path
+from loadtest.url_faults import base_url_fault
 
 TRACE_PREFIX = "trace:"
 SETTINGS_FILE = "settings.json"
@@ -78,9 +78,8 @@ class LoadSettings(BaseModel):
     @classmethod
     def _targets_are_urls(cls, targets: dict[str, str]) -> dict[str, str]:
         for region, url in targets.items():
-            parts = urlsplit(url)
-            if parts.scheme not in {"http", "https"} or not parts.hostname:
-                raise ValueError(f"{region}: {url!r} is no http:// or https:// URL")
+            if fault := base_url_fault(url):
+                raise ValueError(f"{region}: {fault}")
         return targets
 
     @field_validator("stages")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import orjson
 
 from fleet.errors import ConfigError
 from fleet.schema import found_text, suggestion
 
 TIMEOUT_S = 20.0
+MOST_BYTES = 16 << 20
 MODELS_PATH = "/v1/models"
 _SHOWN_MODELS = 20
 _SHOWN_CHARS = 200
@@ -36,36 +40,62 @@ def require_model(
     if base_url.rstrip("/").endswith("/v1"):
         raise ConfigError(f"{at}: ends with /v1, which is added to it. Leave /v1 out.")
     reply = _get(at, base_url.rstrip("/") + MODELS_PATH, headers, ca_file)
-    if reply.status_code in {401, 403}:
+    if reply.status in {401, 403}:
         raise ConfigError(
-            f"{at}: refuses the key (HTTP {reply.status_code}). "
+            f"{at}: refuses the key (HTTP {reply.status}). "
             "Give the file of a valid one: --api-key-file FILE."
         )
     if _is_html(reply):
         raise ConfigError(
-            f"{at}: answers with a web page (HTTP {reply.status_code}), not with the chat API. "
+            f"{at}: answers with a web page (HTTP {reply.status}), not with the chat API. "
             "Give the base URL of the gateway or of the server, without /v1."
         )
-    if reply.status_code == 404:
+    if reply.status == 404:
         return f"{where}: does not list its models, so the name {model!r} was not checked"
-    if reply.status_code >= 300:
+    if reply.status >= 300:
         raise ConfigError(
-            f"{at}{MODELS_PATH}: answers HTTP {reply.status_code}. "
+            f"{at}{MODELS_PATH}: answers HTTP {reply.status}. "
             "Start the server first, or check the URL."
         )
     _require_listed(at, reply, model)
     return None
 
 
-def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) -> httpx2.Response:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    status: int
+    kind: str
+    content: bytes
+
+
+def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) -> _Reply:
     context = ssl.create_default_context(cafile=ca_file)
     try:
-        return httpx2.get(
-            url, headers=dict(headers), timeout=TIMEOUT_S, trust_env=False, verify=context
-        )
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        reply = asyncio.run(_ask(url, headers, context))
+    except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        # The time is for all of it: a byte now and then is no answer.
         what, fix = _silence(error)
         raise ConfigError(f"{at}: {what}. {fix}.") from error
+    if len(reply.content) > MOST_BYTES:
+        raise ConfigError(
+            f"{at}{MODELS_PATH}: answers with more than {MOST_BYTES // 1024**2} MiB. "
+            "Give the base URL of a server that speaks the OpenAI API."
+        )
+    return reply
+
+
+async def _ask(url: str, headers: Mapping[str, str], context: ssl.SSLContext) -> _Reply:
+    """Read the answer within limits of time and size, uncompressed: what is small stays small."""
+    sent = {**headers, "Accept-Encoding": "identity"}
+    client = httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False, verify=context)
+    content = bytearray()
+    async with asyncio.timeout(TIMEOUT_S), client, client.stream("GET", url, headers=sent) as reply:
+        async for part in reply.aiter_raw():
+            content += part
+            if len(content) > MOST_BYTES:
+                break
+        kind = reply.headers.get("content-type", "")
+        return _Reply(status=reply.status_code, kind=kind, content=bytes(content))
 
 
 def _silence(error: Exception) -> tuple[str, str]:
@@ -92,21 +122,23 @@ def _first_cause(error: BaseException) -> BaseException:
     return _first_cause(inner) if isinstance(inner, BaseException) else error
 
 
-def _is_html(reply: httpx2.Response) -> bool:
-    kind = reply.headers.get("content-type", "")
-    return "html" in kind or reply.content[:64].lstrip().lower().startswith(
+def _is_html(reply: _Reply) -> bool:
+    return "html" in reply.kind or reply.content[:64].lstrip().lower().startswith(
         (b"<!doctype", b"<html")
     )
 
 
-def _require_listed(at: str, reply: httpx2.Response, model: str) -> None:
+def _require_listed(at: str, reply: _Reply, model: str) -> None:
     try:
-        listed = [str(entry["id"]) for entry in reply.json()["data"]]
+        listed = [str(entry["id"]) for entry in orjson.loads(reply.content)["data"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{at}{MODELS_PATH}: answers with something that is no list of models. "
             "Give the base URL of a server that speaks the OpenAI API."
         ) from error
     if model not in listed:
-        fix = suggestion(model, listed[:_SHOWN_MODELS]) if listed else "It serves none yet"
+        shown = [
+            found_text(name)[1:-1] for name in listed[:_SHOWN_MODELS]
+        ]  # terminals obey escapes
+        fix = suggestion(model, shown) if shown else "It serves none yet"
         raise ConfigError(f"{at}: does not serve the model {found_text(model)}. {fix}.")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleet.errors import ConfigError
+from fleet.errors import ConfigError, Problem
+from fleet.yaml_document import file_content
 from loadtest.client.fetch import Request, fetch
 from loadtest.client.sse import Expected, Reply
 from loadtest.client.transport import check_ca_file
@@ -20,6 +21,7 @@ from loadtest.prompt.session_options import SessionOptions
 from loadtest.results.recorder import Clock
 from loadtest.settings import LoadSettings
 
+_MOST_KEY_BYTES = 1024**2
 _APIS: dict[str, Callable[[str, SessionOptions], Api]] = {
     "openai": ChatApi,
     "anthropic": MessagesApi,
@@ -99,16 +101,20 @@ def make_chat(settings: LoadSettings, clock: Clock) -> Chat:
 
 
 def _read_key(path: Path) -> str:
+    content = file_content(path, _MOST_KEY_BYTES, "Give a file with the key alone")
+    if isinstance(content, Problem):
+        raise _no_key(path, content.what)
     try:
-        key = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _no_key(path) from error
+        key = content.decode("ascii").strip()
+    except UnicodeDecodeError as error:
+        raise _no_key(path, "it is not ASCII") from error
     if not key.isprintable() or not key:  # a line end would start a header of its own
-        raise _no_key(path)
+        raise _no_key(path, "it is not one line of text")
     return key
 
 
-def _no_key(path: Path) -> ConfigError:
+def _no_key(path: Path, why: str) -> ConfigError:
     return ConfigError(
-        f"{path}: cannot be read as a key. Give a file that holds the gateway's API key alone."
+        f"{path}: cannot be read as a key: {why.removeprefix('cannot be read: ')}. "
+        "Give a file that holds the gateway's API key alone."
     )

@@ -32,7 +32,9 @@ class Request:
 
 def fetch(connection: Connection, request: Request, clock: Clock) -> Reply:
     """Send one request and read its stream to the end, as far as it has one."""
-    reply = Reply(clock(), expected=request.expected, dialect=request.dialect)
+    reply = Reply(
+        clock(), expected=request.expected, dialect=request.dialect, secret=connection.secret
+    )
     reading = _Reading(reply, connection.options, clock)
     try:
         reply.retries = connection.post(request.path, request.body, request.headers, reading)

@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import gevent
 import orjson
 from geventhttpclient import HTTPClient
 
 from fleet.errors import ConfigError, Problem
+from fleet.schema import found_text
 from loadtest.client.chat import Chat
+from loadtest.client.secret import bearer_of, without_secret
 from loadtest.client.transport import tls_context
 from loadtest.settings import SETTINGS_FILE
 
 MODELS_PATH = "/v1/models"
 _PATIENCE_S = 10.0
+_MOST_BYTES = 16 << 20
+_READ_BYTES = 65_536
 _SHOWN = 10  # models named in a message
 
 
@@ -46,7 +51,9 @@ def _faults(url: str, chat: Chat) -> Iterator[tuple[str, str]]:
         return
     served = _names(text) if status == 200 else None
     if served and chat.settings.model not in served:
-        shown = ", ".join(served[:_SHOWN])
+        # As in Python text, and without the key: terminals obey escapes.
+        names = (found_text(name)[1:-1] for name in served[:_SHOWN])
+        shown = without_secret(", ".join(names), bearer_of(chat.headers))
         yield (
             f"has no model {chat.settings.model!r}",
             f"It serves {shown}: set model to one of them",
@@ -63,14 +70,32 @@ def _get(url: str, chat: Chat) -> tuple[int, str, bytes] | None:
         network_timeout=_PATIENCE_S,
         ssl_context_factory=lambda **_: tls_context(chat.settings.client.ca_file),
     )
+    silent = gevent.Timeout(_PATIENCE_S)  # for all of it: a byte now and then is no answer
+    silent.start()
     try:
         response = client.get(path)
         status, kind = int(response.status_code), str(response.get("content-type", ""))
-        return None if status >= 500 else (status, kind.lower(), bytes(response.read()))
+        return None if status >= 500 else (status, kind.lower(), _text(response))
+    except gevent.Timeout as limit:
+        if limit is not silent:
+            raise
+        return None
     except (OSError, ValueError):  # refused, silent, or no HTTP: the first request will say so
         return None
     finally:
+        silent.close()
         client.close()
+
+
+def _text(response: Any) -> bytes:
+    """Read the body, no more than is looked at; what is longer is no list of models."""
+    body = bytearray()
+    while len(body) <= _MOST_BYTES:
+        part = response.read(_READ_BYTES)
+        if not part:
+            break
+        body += part
+    return bytes(body)
 
 
 def _names(text: bytes) -> list[str]:

@@ -15,6 +15,7 @@ import orjson
 
 from loadtest.client.deltas import Delta, Dialect, ToolCalls, openai_delta
 from loadtest.client.event_stream import Event, EventParser, OversizedEventError
+from loadtest.client.secret import without_secret
 from loadtest.client.text_shape import TextShape
 from loadtest.client.usage import usage_fault
 
@@ -90,6 +91,8 @@ class Reply:
     """Named events, which are annotations of the server; kept for the calibration."""
     expected: Expected = field(default_factory=Expected)
     dialect: Dialect = openai_delta
+    secret: str = field(default="", repr=False)
+    """The key that was sent: it is in no detail, whatever the server says."""
     _parser: EventParser = field(init=False)
     _shape: TextShape = field(init=False, default_factory=TextShape)
     _tools: ToolCalls = field(init=False, default_factory=ToolCalls)
@@ -159,7 +162,8 @@ class Reply:
     def fail(self, error: str, detail: str) -> None:
         """Note why the request failed; the first reason stays."""
         if self.error is None:
-            self.error, self.error_detail = error, detail[:_DETAIL_CHARS]
+            shown = without_secret(detail, self.secret)  # before the cut: it may cut the secret
+            self.error, self.error_detail = error, shown[:_DETAIL_CHARS]
 
     def _take(self, data: bytes, name: str) -> None:
         if not name and self._shape.matches(data):
@@ -182,7 +186,7 @@ class Reply:
         if delta.usage is not None:
             self._take_usage(delta.usage)
         if delta.finish_reason is not None:
-            self.finish_reason = delta.finish_reason
+            self.finish_reason = without_secret(str(delta.finish_reason), self.secret)
         if delta.has_token:
             self._take_tokens(delta)
             if not (self.expected.validate_json or self.expected.keep_text):
@@ -216,9 +220,10 @@ class Reply:
             return
         decode, prefill = workers.get("decode_worker_id"), workers.get("prefill_worker_id")
         if decode is not None:
-            self.worker = str(decode)
+            self.worker = without_secret(str(decode), self.secret)
         if prefill is not None:
-            self.prefill_worker = str(prefill) if prefill != decode else None
+            named = without_secret(str(prefill), self.secret)
+            self.prefill_worker = named if prefill != decode else None
 
 
 def _parsed(data: bytes) -> Any:

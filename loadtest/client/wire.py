@@ -19,6 +19,7 @@ from geventhttpclient.response import HTTPParseError, HTTPResponse
 
 from loadtest.client.arrival import ArrivalClock, Clock
 from loadtest.client.client_options import ClientOptions
+from loadtest.client.secret import bearer_of
 from loadtest.client.transport import Transport, WireError, connect
 from loadtest.prompt.body import Body, with_head
 
@@ -172,6 +173,7 @@ class Connection:
         host = f"[{self._host}]" if ":" in self._host else self._host
         fixed = {"Host": f"{host}:{self._port}", "Content-Type": "application/json", **headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+        self.secret = bearer_of(headers)
         self.options = options or ClientOptions()
         self._clock = clock
         self._arrivals = ArrivalClock(clock, time)

@@ -20,6 +20,7 @@ from loadtest.judge.gates import DEFAULT_GATES_FILE, load_gates
 from loadtest.play.agents import CodingAgentUser
 from loadtest.play.director import DirectedShape, Director
 from loadtest.play.distributed import MasterLink
+from loadtest.play.mishaps import told
 from loadtest.play.numbering import Numbers
 from loadtest.play.open_loop import ArrivalUser
 from loadtest.play.player import ALONE, Player
@@ -99,11 +100,16 @@ class LoadTest:
         try:
             # To the microsecond: the second of two quick starts must find nothing in a cache.
             run_id = settings.run_id or f"{datetime.now(UTC):%m%d%H%M%S%f}"
-            self._prepare(settings, changes, run_id)
+            with told("preparation"):
+                self._prepare(settings, changes, run_id)
+            with told("start"):
+                self._begin(settings, director)
         except FleetError as error:
             self._fail(error)
         finally:
             self._is_preparing = False
+
+    def _begin(self, settings: LoadSettings, director: Director) -> None:
         self._servers = watch_servers(settings.results, settings.out_dir)
         self.board.pages = self._servers.pages
         if self.master is not None:

@@ -13,6 +13,7 @@ from locust.rpc import Message
 from locust.runners import WorkerRunner
 
 from fleet.errors import FleetError
+from loadtest.play.mishaps import told
 from loadtest.play.numbering import Numbers
 from loadtest.play.player import Player, Timer
 from loadtest.settings import LoadSettings, change_settings
@@ -75,9 +76,10 @@ class WorkerLink:
         self._run_id = data["run_id"]
         self._patience_s = _PREPARATION_S
         try:
-            self._player.end()
-            numbers = Numbers(index=data["index"], count=data["count"])
-            self._player.prepare(self._settings(data), numbers, self._runner.client_id)
+            with told("preparation"):
+                self._player.end()
+                numbers = Numbers(index=data["index"], count=data["count"])
+                self._player.prepare(self._settings(data), numbers, self._runner.client_id)
         except FleetError as error:
             self._player.give_up()
             said = {"run_id": self._run_id, "what": str(error), "exit_code": error.exit_code}

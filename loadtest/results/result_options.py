@@ -5,9 +5,9 @@ One part of the settings, so that a summary made later from the same files gives
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from loadtest.url_faults import url_fault
 
 BY_NAME = "dns+http"
 """Scheme of a page that each address behind a name has, as behind a headless Service."""
@@ -56,9 +56,6 @@ class ResultOptions(BaseModel):
     def _pages_are_urls(cls, metrics: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         for region, urls in metrics.items():
             for url in urls:
-                parts = urlsplit(url)
-                if parts.scheme not in PAGE_SCHEMES or not parts.hostname:
-                    raise ValueError(
-                        f"{region}: {url!r} is no http://, https:// or dns+http:// URL"
-                    )
+                if fault := url_fault(url, PAGE_SCHEMES):
+                    raise ValueError(f"{region}: {fault}")
         return metrics

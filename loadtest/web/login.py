@@ -10,19 +10,21 @@ import hmac
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from flask import Blueprint, redirect, request, session, url_for
 from flask_login import UserMixin, login_user
 from werkzeug.wrappers import Response
 
-from fleet.errors import ConfigError
+from fleet.errors import ConfigError, Problem
+from fleet.yaml_document import file_content
+from loadtest.web.origin import is_same_site
 
 if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
     from locust.web import WebUI
 
 _WHO = "operator"
 _LEAST_CHARS = 8
+_MOST_BYTES = 1024**2
 
 
 class _Operator(UserMixin):  # type: ignore[misc]
@@ -46,7 +48,7 @@ def require_password(web_ui: WebUI, file: Path | None) -> None:
     @pages.route("/k3fleet-login", methods=["POST"])
     def login() -> Response:
         given = request.form.get("password", "")
-        if not _is_same_site() or not hmac.compare_digest(given.encode(), password.encode()):
+        if not is_same_site() or not hmac.compare_digest(given.encode(), password.encode()):
             session["auth_error"] = "This is not the password."
             return redirect(url_for("locust.login"))
         login_user(_Operator())
@@ -64,20 +66,18 @@ def require_password(web_ui: WebUI, file: Path | None) -> None:
     }
 
 
-def _is_same_site() -> bool:
-    origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
-
-
 def _read_password(file: Path | None) -> str:
     if file is None:
         raise ConfigError(
             "--web-login: nobody could log in. Give --web-password-file, a file with a password."
         )
+    content = file_content(file, _MOST_BYTES, "Give a file that holds a password")
+    if isinstance(content, Problem):
+        raise ConfigError.of([content])
     try:
-        password = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read. Give a file that holds a password.") from error
+        password = content.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is no text. Give a file that holds a password.") from error
     if len(password) < _LEAST_CHARS:
         raise ConfigError(f"{file}: the password is too short. Use {_LEAST_CHARS} characters.")
     return password

@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from fleet.errors import FleetError
 from loadtest.web.board import Board
+from loadtest.web.origin import guard
 from loadtest.web.tables import Table, as_csv
 
 if TYPE_CHECKING:  # importing Locust patches sockets and threads of the whole process
@@ -63,6 +64,7 @@ def attach(web_ui: WebUI, board: Board, tables: Sequence[Table], check: Check) -
     options = web_ui.environment.parsed_options
     base = (options.web_base_path if options is not None else "") or ""
     web_ui.app.register_blueprint(_blueprint(web_ui, board, tables), url_prefix=base + PREFIX)
+    guard(web_ui)
     web_ui.app.before_request(_refusal(web_ui, check))
     web_ui.app.after_request(_extension(tables))
 

@@ -162,6 +162,17 @@ def test_a_useless_key_file_is_refused_without_showing_it(
     assert "lines" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev", "/no\0thing", "huge"])
+def test_a_key_file_without_end_is_refused(
+    chat_for: Callable[..., Chat], tmp_path: Path, path: str
+) -> None:
+    """It would be read into memory until there is none."""
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ConfigError, match="cannot be read as a key"):
+        chat_for("ok", api_key_file=tmp_path / path)
+
+
 def test_the_key_goes_into_a_header(chat_for: Callable[..., Chat], tmp_path: Path) -> None:
     """Gateways take a bearer token."""
     (tmp_path / "key").write_text("abc\n")

@@ -55,3 +55,52 @@ def test_every_class_of_the_cases_is_explained() -> None:
     """A name in a report that no page explains helps nobody."""
     named = {case.values[0]["says"]["error"] for case in CASES} - {None}  # type: ignore[index, call-overload, union-attr]
     assert named <= error_classes().keys()
+
+
+KEY = 'sk-"very/secret'
+ECHO = "Authorization: Bearer " + KEY
+SAYS = orjson.dumps({"error": {"message": ECHO}}).decode()
+
+
+def refusal(text: str) -> list[Any]:
+    return [
+        {"head": {"status": 429, "headers": {"Content-Length": len(text)}}},
+        {"raw": text},
+        {"hang": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        refusal(ECHO),
+        refusal(SAYS),
+        refusal(SAYS.replace("/", "\\/")),
+        refusal("-" * 190 + KEY),
+        refusal(ECHO[:-3]),
+        [{"event": {"error": {"message": ECHO}}}, {"done": True}],
+        [{"event": "{" + ECHO}, {"done": True}],
+    ],
+)
+def test_a_key_that_a_server_echoes_is_noted_nowhere(truth_server: str, script: list[Any]) -> None:
+    """Details are written to files and shown to people who have no key."""
+    connection = Connection(truth_server, {"Authorization": f"Bearer {KEY}"})
+    reply = ask(connection, script)
+    connection.close()
+    assert reply.error
+    assert "sk-" not in reply.error_detail
+    assert "[API key]"[:6] in reply.error_detail
+    assert "secret" not in repr(reply)
+
+
+def test_a_key_in_other_words_of_an_answer_is_hidden_too(truth_server: str) -> None:
+    """The replica's name and the reason of the end stand in every record."""
+    chunk = {
+        "choices": [{"delta": {"content": "a"}, "finish_reason": KEY}],
+        "nvext": {"worker_id": {"decode_worker_id": KEY, "prefill_worker_id": KEY + "2"}},
+    }
+    connection = Connection(truth_server, {"Authorization": f"Bearer {KEY}"})
+    reply = ask(connection, [{"event": chunk}, {"usage": {}}, {"done": True}])
+    connection.close()
+    told = (reply.finish_reason, reply.worker, reply.prefill_worker)
+    assert told == ("[API key]", "[API key]", "[API key]2")

@@ -167,3 +167,12 @@ def test_a_wrong_tokenizer_directory_is_a_configuration_error(start: Start) -> N
     assert process.returncode == 3
     assert "/none/tokenizer.json: No such file or directory" in output
     assert "Traceback" not in output
+
+
+def test_an_error_that_nobody_foresaw_ends_the_run_too(start: Start) -> None:
+    """Locust only logs it, and users would wait for ever. No path has a NUL, and nobody checks."""
+    process = start("ok", tokenizer_dir="/no\0thing")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == LoadError.exit_code, output
+    assert "error: preparation: ValueError" in output
+    assert "Traceback" in output

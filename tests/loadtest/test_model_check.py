@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import pytest
+from raw_server import Answer, dripped_body, dripped_head, endless_body, saying, server
 from tls import https_server
 
 from fleet.errors import ConfigError
+from loadtest.client import model_check
 from loadtest.client.chat import make_chat
 from loadtest.client.model_check import check_models
 from loadtest.settings import LoadSettings
@@ -62,3 +65,30 @@ def test_a_private_authority_is_known_to_the_first_question_too(
         trusted = {"client": {"ca_file": certificate}}
         with pytest.raises(ConfigError, match="serves kimi-k2"):
             check({"us": url}, tokenizer_dir, **trusted)
+
+
+@pytest.mark.parametrize(
+    "answer", [dripped_head, dripped_body, endless_body, saying(b"[" * 99_999)]
+)
+def test_a_list_without_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tokenizer_dir: Path, answer: Answer
+) -> None:
+    """A generator that waits for it never begins."""
+    monkeypatch.setattr(model_check, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(model_check, "_MOST_BYTES", 1 << 20)
+    began_s = monotonic()
+    with server(answer) as url:
+        check({"us": url}, tokenizer_dir)
+    assert monotonic() - began_s < 30
+
+
+def test_names_of_models_are_shown_as_text(tokenizer_dir: Path, tmp_path: Path) -> None:
+    """A terminal obeys escapes, and a server may name a model after the key it was sent."""
+    (tmp_path / "key").write_text("sk-very-secret")
+    names = ["\x1b[31mred\x1b]0;pwn\x07\nline", "k" * 100_000, "sk-very-secret"]
+    body = json.dumps({"data": [{"id": name} for name in names]}).encode()
+    with server(saying(body)) as url, pytest.raises(ConfigError) as caught:
+        check({"us": url}, tokenizer_dir, api_key_file=tmp_path / "key")
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+    assert "sk-very" not in str(caught.value)

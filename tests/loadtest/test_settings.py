@@ -52,6 +52,43 @@ def test_wrong_settings_are_refused(tmp_path: Path, changes: dict[str, Any], wha
     assert what in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("http://user:hunter2pw@127.0.0.1:1/ok", "user or password"),
+        ("http://hunter2pw@127.0.0.1:1", "user or password"),
+        ("ftp://user:hunter2pw@127.0.0.1:1", "is no http"),
+        ("http:/user:hunter2pw@127.0.0.1:1", "is no http"),
+        ("http://[user:hunter2pw@127.0.0.1:1", "is no URL"),
+        ("http://127.0.0.1:1/ok?x=1", "query"),
+        ("http://127.0.0.1:1/ok?", "query"),
+        ("http://127.0.0.1:1/ok#x", "fragment"),
+        ("http://127.0.0.1:1/π", "characters"),
+        ("http://ü.example", "characters"),
+        ("http://127.0.0.1:1/a b", "characters"),
+        ("http://127.0.0.1:1/\r\nX: y", "characters"),
+        ("http://127.0.0.1:99999", "is no URL"),
+    ],
+)
+def test_a_url_is_refused_that_leaks_or_is_not_sent_as_it_is(
+    tmp_path: Path, url: str, what: str
+) -> None:
+    """A password would stand in all files; what is dropped silently is another endpoint."""
+    path = tmp_path / "settings.json"
+    document = json.loads(settings(tmp_path).model_dump_json())
+    path.write_text(json.dumps(document | {"targets": {"us": url}}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=what) as caught:
+        read_settings(path)
+    assert "hunter2pw" not in str(caught.value)
+
+
+def test_a_page_of_counters_has_no_password_either(tmp_path: Path) -> None:
+    """Its URL stands in the same files; a query is sent as it is."""
+    settings(tmp_path, results={"metrics": {"us": ["http://127.0.0.1:1/metrics?name=a"]}})
+    with pytest.raises(ValueError, match="user or password"):
+        settings(tmp_path, results={"metrics": {"us": ["http://u:p@127.0.0.1:1/metrics"]}})
+
+
 def options(command: list[str]) -> dict[str, str]:
     return dict(zip(command, [*command[1:], ""], strict=True))
 

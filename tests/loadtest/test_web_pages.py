@@ -37,12 +37,15 @@ PASSWORD = "correct horse"  # noqa: S105 - of a page that only this test sees
 class Site:
     """A page with a board, as the master serves it."""
 
-    def __init__(self, folder: Path, *, login: bool, base: str = "") -> None:
+    def __init__(
+        self, folder: Path, *, login: bool, base: str = "", host: str = "127.0.0.1"
+    ) -> None:
+        self.folder = folder
         self.environment = Environment(user_classes=[])
         self.environment.create_local_runner()
         self.environment.parsed_options = Namespace(
             web_base_path=base, num_users=1, spawn_rate=1, run_time=None,
-            stats_history_enabled=False,
+            stats_history_enabled=False, web_host=host,
         )  # fmt: skip
         self.board = Board()
         self.checked: list[dict[str, str]] = []
@@ -182,6 +185,15 @@ def test_a_login_that_nobody_could_use_is_refused(tmp_path: Path, text: str | No
         require_password(web_ui, None)
 
 
+def test_a_password_file_without_end_is_refused() -> None:
+    """It would be read into memory until there is none."""
+    environment = Environment(user_classes=[])
+    environment.create_local_runner()
+    web_ui = environment.create_web_ui("127.0.0.1", free_port(), web_login=True, delayed_start=True)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        require_password(web_ui, Path("/dev/zero"))
+
+
 def test_hostile_names_are_text_wherever_they_are_shown(
     site: Site, make_record: MakeRecord
 ) -> None:
@@ -242,3 +254,53 @@ def test_a_page_below_a_path_has_all_below_it(tmp_path: Path, login: bool) -> No
     assert all(route.startswith("/load/k3fleet/") for route in our_routes(site))
     for route in our_routes(site):
         assert client.get(route).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://evil.example", "Host": "evil.example"},
+        {"Host": "[::1"},
+    ],
+)
+def test_another_site_starts_and_stops_nothing(site: Site, headers: dict[str, str]) -> None:
+    """A page that somebody has open elsewhere could else load the fleet, without any login."""
+    for route in ("/swarm", "/stop", "/stats/reset"):
+        form = {"user_count": "2", "spawn_rate": "2"}
+        assert site.client().post(route, data=form, headers=headers).status_code == 403
+    assert site.checked == []
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8089", "127.0.0.1.evil.example"])
+def test_a_foreign_name_for_our_address_reads_nothing(site: Site, host: str) -> None:
+    """A name that its owner points at loopback has the rights of a page of ours."""
+    for route in ("/", "/stats/requests", *our_routes(site)):
+        assert site.client().get(route, headers={"Host": host}).status_code == 403, route
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Host": "127.0.0.1:8089"},
+        {"Host": "[::1]:8089"},
+        {"Host": "localhost:8089", "Origin": "http://localhost:8089"},
+        {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"},
+        {"Host": "fleet.example:8089", "Origin": "http://fleet.example:8089"},
+    ],
+)
+def test_the_page_itself_and_commands_press_start(site: Site, headers: dict[str, str]) -> None:
+    """Our page, curl, and the command for a pod; the last name is the given --web-host."""
+    given = Site(site.folder, login=False, host="fleet.example")
+    given.refusal = ConfigError("seen: it came through. Go on.")
+    answer = given.client().post("/swarm", data={"seed": "1"}, headers=headers)
+    assert (answer.status_code, given.checked) == (200, [{"seed": "1"}])
+
+
+def test_with_a_login_any_name_will_do(closed: Site) -> None:
+    """Behind an ingress the page has a name that it does not know; the cookie keeps others out."""
+    assert closed.client().get("/login", headers={"Host": "fleet.example"}).status_code == 200
