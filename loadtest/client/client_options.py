@@ -14,6 +14,8 @@ class ClientOptions(BaseModel):
 
     connect_timeout_s: float = Field(default=10.0, gt=0)
     """Name lookup, TCP and TLS together."""
+    head_timeout_s: float = Field(default=30.0, gt=0)
+    """For the rest of an answer's head, once its first byte is there."""
     first_token_timeout_s: float = Field(default=900.0, gt=0)
     """From send to the first token: a cold prefill of a million tokens takes minutes."""
     gap_timeout_s: float = Field(default=900.0, gt=0)

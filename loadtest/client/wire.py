@@ -8,6 +8,7 @@ which sleeps until its answer is whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from time import perf_counter, time
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -97,6 +98,9 @@ class _Exchange:
         self.failure: BaseException | None = None
         self.ended = Event()
         self.keeps_connection = False
+        self.head_since_s = inf
+        """Since when a head is there in part; never, while none has begun."""
+        self._head_bytes = 0
 
     @property
     def answered(self) -> bool:
@@ -133,6 +137,8 @@ class _Exchange:
             response.feed(data)
         except HTTPParseError as error:
             broken = error
+        if not self._begun:
+            self._look_at_head(len(data), arrived_s)
         if not self._begun and response.is_final:
             self._begun = True
             self._reader.begin(response.status_code, response.head())
@@ -145,6 +151,16 @@ class _Exchange:
             self.keeps_connection = not response.should_close()
             return True
         return enough
+
+    def _look_at_head(self, size: int, arrived_s: float) -> None:
+        """Note how long a head takes; interim answers are heads of their own."""
+        if self._response.headers_complete:
+            self.head_since_s = inf
+        else:
+            self.head_since_s = min(self.head_since_s, arrived_s)
+        self._head_bytes += size
+        if self._head_bytes > _MOST_HEAD_BYTES and not self._response.is_final:
+            raise WireError("bad_http", f"a head of more than {_MOST_HEAD_BYTES:,} bytes")
 
     def _closed(self) -> None:
         response = self._response
@@ -261,15 +277,19 @@ class Connection:
         The deadline moves while it comes, to later or earlier, so it is looked at now and then.
         """
         options = self.options
-        tick_s = min(_TICK_S, options.gap_timeout_s, options.end_timeout_s)
+        tick_s = min(_TICK_S, options.gap_timeout_s, options.end_timeout_s, options.head_timeout_s)
         while not exchange.ended.wait(
             timeout=min(tick_s, max(0.0, reader.deadline_s - self._clock()))
         ):
-            if self._clock() >= reader.deadline_s:
+            now_s = self._clock()
+            if now_s >= reader.deadline_s:
                 raise WireError("timeout_read", "silent for too long")
+            if now_s >= exchange.head_since_s + options.head_timeout_s:
+                raise WireError("bad_http", f"no whole head in {options.head_timeout_s:g} s")
 
 
 _TICK_S = 1.0
+_MOST_HEAD_BYTES = 256 << 10  # servers themselves take 8 to 64 KiB
 _BREATH_S = 1e-6  # not 0: gevent runs what has no wait before it looks at sockets again
 _REFUSAL_S = 1.0  # for the answer of a server that stopped reading
 

@@ -11,7 +11,8 @@ The body of a request holds a script under `truth`: a list of steps; the first k
     {"done": true}                    `[DONE]` and the end of the answer
     {"head": {"status": 503, "headers": {...}}}   instead of the head of a good stream
     {"frame": "text"}                 one HTTP chunk of this text, whatever it says
-    {"raw": "text"} {"gzip": "text", "repeat": 9}   bytes as they are, outside of any framing
+    {"raw": "text"} {"gzip": "text", "repeat": 9}   bytes as they are, outside of any framing;
+                                      raw ones repeat with a gap_s in between
     {"forever": {"frame": "x", "gap_s": 0.01}}      the same frame until the client goes
     {"huge": 1000000}                 that many bytes of an event that does not end
     {"close": true} {"reset": true} {"hang": true}   how the connection ends
@@ -99,6 +100,9 @@ def actions(script: list[dict[str, Any]], number: int = 0) -> Iterator[Action]:
             data = frame(value["frame"].encode() * value.get("repeat", 1))
             while True:
                 yield value["gap_s"], data, "text"
+        elif kind == "raw":
+            for _ in range(step.get("repeat", 1)):
+                yield step.get("gap_s", 0.0), value.encode(), "text"
         elif kind == "gzip":
             yield 0.0, gzip.compress(value.encode() * step.get("repeat", 1)), "text"
         else:
@@ -126,8 +130,6 @@ def _simple(kind: str, value: Any) -> Iterator[Action]:
     elif kind == "drip":
         for byte in event(value).split(b"\r\n", 1)[1].removesuffix(b"\r\n"):
             yield 0.0005, frame(bytes([byte])), "text"
-    elif kind == "raw":
-        yield 0.0, value.encode(), "text"
     elif kind == "huge":
         yield 0.0, frame(b"data: "), "text"
         for _ in range(value // 100_000):
