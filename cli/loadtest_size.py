@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.options import FiniteRange
+from cli.options import TOKENS_PER_CHUNK, TOKENS_PER_S
 from cli.output import output_option, print_facts, print_json
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
@@ -23,12 +23,12 @@ USERS_PER_REPLICA = 2
 @click.command()
 @click.option(
     "--output-tokens-per-s",
-    type=FiniteRange(0, min_open=True),
+    type=TOKENS_PER_S,
     help="Output tokens/s that the target makes, over all its racks.",
 )
 @click.option(
     "--tokens-per-chunk",
-    type=FiniteRange(0, min_open=True),
+    type=TOKENS_PER_CHUNK,
     default=1.0,
     show_default=True,
     help="About 3 with speculation.",
