@@ -11,7 +11,15 @@ import click
 
 from cli.loadtest_output import show_judged
 from cli.loadtest_search import show_found
-from cli.options import DURATION, MAX_TOKEN_SCALE, FiniteRange, work_dir_option
+from cli.options import (
+    DURATION,
+    MAX_TOKEN_SCALE,
+    SEED,
+    TOKENS_PER_CHUNK,
+    TOKENS_PER_S,
+    FiniteRange,
+    work_dir_option,
+)
 from cli.output import output_option
 from cli.wiring import loadtest_surroundings, surroundings
 from fleet.errors import ConfigError
@@ -89,7 +97,7 @@ _LOAD_OPTIONS = (
         "--search", is_flag=True,
         help="Find the most agents within the limits of the gates, or of `search` in --settings.",
     ),
-    click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic."),
+    click.option("--seed", type=SEED, default=1, show_default=True, help="Of the traffic."),
     click.option(
         "--token-scale", type=FiniteRange(1, MAX_TOKEN_SCALE), help="Divide lengths by this."
     ),
@@ -113,11 +121,11 @@ _RUN_OPTIONS = (
         help="Worker processes that make the load, one core each.",
     ),
     click.option(
-        "--tokens-per-chunk", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
+        "--tokens-per-chunk", type=TOKENS_PER_CHUNK, default=1.0, show_default=True,
         help="More than 1 with speculation; decides how many processes are needed.",
     ),
     click.option(
-        "--output-tokens-per-s", type=FiniteRange(0, min_open=True),
+        "--output-tokens-per-s", type=TOKENS_PER_S,
         help="What the target will make, if you know. Default: estimated from the traffic.",
     ),
     click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.options import MAX_TOKEN_SCALE, FiniteRange
+from cli.options import MAX_TOKEN_SCALE, TOKENS_PER_CHUNK, TOKENS_PER_S, FiniteRange
 from cli.output import output_option, print_facts, print_json
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
@@ -30,12 +30,12 @@ FACT_NAMES = {
 @click.command()
 @click.option(
     "--output-tokens-per-s",
-    type=FiniteRange(0, min_open=True),
+    type=TOKENS_PER_S,
     help="Output tokens/s that the target makes, over all its racks.",
 )
 @click.option(
     "--tokens-per-chunk",
-    type=FiniteRange(0, min_open=True),
+    type=TOKENS_PER_CHUNK,
     default=1.0,
     show_default=True,
     help="About 3 with speculation.",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from fleet.units import UnitError, parse_duration
+from loadtest.settings import LEAST_SEED, MOST_SEED
 
 MAX_TOKEN_SCALE = 256  # beyond it a typical prompt is shorter than a few cache blocks
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -45,6 +46,12 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+# Wide of any that exists; their quotient has to be a number.
+TOKENS_PER_S = FiniteRange(0, 1e12, min_open=True)
+TOKENS_PER_CHUNK = FiniteRange(0.01, 1e6)
+SEED = click.IntRange(LEAST_SEED, MOST_SEED)
 
 
 def lab_options(command: FunctionT) -> FunctionT:

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from cli.lab_usage import print_usage
-from cli.options import DURATION, FiniteRange, lab_options
+from cli.options import DURATION, SEED, FiniteRange, lab_options
 from cli.output import output_option, print_json
 from cli.wiring import surroundings
 from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO
@@ -55,7 +55,7 @@ WEB_PORT = 8089  # Locust's own default
     show_default=True,
     help="Divide all pauses of agents and people by this.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the traffic.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the traffic.")
 @click.option(
     "--gates",
     metavar="NAME|FILE",

@@ -30,6 +30,8 @@ SETTINGS_FILE = "settings.json"
 PLAYED_FILE = "played.json"
 """What was played in the end: settings, changed by command line, form, and a run id."""
 RUN_ID_MAX = 40
+LEAST_SEED, MOST_SEED = -(2**63), 2**63 - 1
+"""What the files of a run can hold."""
 
 
 class LoadSettings(BaseModel):
@@ -56,7 +58,7 @@ class LoadSettings(BaseModel):
     duration_s: float = Field(default=60.0, gt=0)
     token_scale: float = Field(default=16.0, gt=0)
     time_scale: float = Field(default=60.0, gt=0)
-    seed: int = 1
+    seed: int = Field(default=1, ge=LEAST_SEED, le=MOST_SEED)
     out_dir: Path
     gates_file: Path | None = None
     max_context: int = Field(default=1_048_576, ge=1_024)

@@ -156,7 +156,7 @@ class Reply:
             self.fail(*fault)
         elif self.usage is None:
             self.fail("no_usage", "the stream ended without usage")
-        elif wrong := usage_fault(self.usage):
+        elif wrong := usage_fault(self.usage, self.expected.max_tokens):
             self.fail("bad_usage", wrong)
 
     def fail(self, error: str, detail: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 from fleet.errors import LoadError
 from loadtest.cache.oracle import Attainable
 from loadtest.client.sse import Expected, Reply
+from loadtest.client.usage import usage_fault
 from loadtest.play.load_run import LoadRun
 from loadtest.prompt.api import Wish
 from loadtest.prompt.ledger import Ledger
@@ -118,7 +118,11 @@ class Conversation:
     def _record(self, sent: _Sent, reply: Reply) -> Record:
         step, attainable, chosen = sent.step, sent.attainable, _chosen(reply)
         usage = reply.usage or {}
-        cached = _count((usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
+        if usage_fault(
+            usage, step.output_tokens
+        ):  # of a failed call; what is saved has to be numbers of tokens
+            usage = {}
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         gap_p50_ms, gap_max_ms = _gaps(reply)
         return Record(
             region=self._region,
@@ -127,8 +131,8 @@ class Conversation:
             kind=step.kind,
             sent_s=round(sent.start_s, 6),
             due_s=None if sent.due_s is None else round(sent.due_s, 6),
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            output_tokens=_count(usage.get("completion_tokens")),
+            prompt_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
             cached_tokens=cached,
             attainable_tokens=self._explained(attainable.region, cached, sent.prompt),
             attainable_global_tokens=attainable.everywhere,
@@ -201,10 +205,6 @@ def _expected(step: Step) -> Expected:
 
 def _since(sent_s: float, moment_s: float | None) -> float | None:
     return None if moment_s is None else round(moment_s - sent_s, 6)
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _gaps(reply: Reply) -> tuple[float | None, float | None]:

@@ -153,7 +153,7 @@ class Recorder:
         return self.settings.out_dir / name
 
     def _generator(self) -> Generator:
-        duration_s = max(self.now_s(), 1e-9)
+        duration_s = max(self.now_s(), 0.001)
         before, after = self._cpu, _Cpu.now()
         total_s = max(after.total_s - before.total_s, 1e-9)
         lags_ms = [late_s * 1000 for late_s in self._lags_s]
@@ -164,9 +164,11 @@ class Recorder:
             users=self.most_users,
             sessions_started=self.sessions_started,
             sessions_finished=self.sessions_finished,
-            calls_unfinished=self.calls_started - self.calls_ended,
+            calls_unfinished=max(0, self.calls_started - self.calls_ended),
             cpu_share=round((after.own_s - before.own_s) / duration_s, 4),
-            machine_cpu_share=round(min(1.0, (after.busy_s - before.busy_s) / total_s), 4),
+            machine_cpu_share=round(
+                min(max((after.busy_s - before.busy_s) / total_s, 0.0), 1.0), 4
+            ),
             lag_p50_ms=round(nearest_rank(lags_ms, 0.50) or 0.0, 3),
             lag_p99_ms=round(nearest_rank(lags_ms, 0.99) or 0.0, 3),
             gap_histogram=self.figures.histogram("chunk_gap").columns(),

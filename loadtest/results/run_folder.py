@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-
 from fleet.errors import LoadError
+from loadtest.results.figures_file import read_figures
 from loadtest.results.live_figures import Delta
 from loadtest.results.records import (
     FIGURES_FILE,
@@ -92,12 +91,7 @@ def read_run(folder: Path) -> RunFiles:
 
 def _figures(folders: Iterable[Path]) -> tuple[Delta, ...]:
     files = (folder / FIGURES_FILE for folder in folders)
-    try:
-        return tuple(orjson.loads(file.read_bytes()) for file in files if file.exists())
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise LoadError(
-            f"{FIGURES_FILE}: not readable ({error}). Remove it, or run the load test again."
-        ) from error
+    return tuple(read_figures(file) for file in files if file.exists())
 
 
 def _part(folder: Path) -> _Part:

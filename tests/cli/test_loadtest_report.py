@@ -175,6 +175,8 @@ def test_the_scales_of_a_lab_change_its_size(
     "words",
     [[], ["--output-tokens-per-s", "5", "--fleet", DEMO], ["--output-tokens-per-s", "-1"],
      ["--output-tokens-per-s", "5", "--tokens-per-chunk", "0"],
+     ["--output-tokens-per-s", "5", "--tokens-per-chunk", "1e-320"],
+     ["--output-tokens-per-s", "1e308"],
      ["--fleet", DEMO, "--traffic", "trace:x"]],
 )  # fmt: skip
 def test_unclear_sizes_are_refused(words: list[str]) -> None:

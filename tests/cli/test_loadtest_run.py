@@ -275,6 +275,8 @@ def test_a_server_without_a_list_of_models_is_not_refused(
         (["--users", "-3"], "--users"),
         (["--duration", "-1s"], "--duration"),
         (["--token-scale", "nan"], "--token-scale"),
+        (["--tokens-per-chunk", "1e-320"], "--tokens-per-chunk"),
+        (["--seed", "9" * 4000], "--seed"),
         (["--users", "2", "--sessions-per-minute", "2"], "Choose one"),
         (["--traffic", "interactive_agents"], "interactive_agent"),
         (["--traffic", "trace:no/such/file.json"], "no/such/file.json"),

@@ -116,11 +116,13 @@ def as_chat(message: dict[str, Any]) -> dict[str, str]:
 def stream(path: str, body: dict[str, Any]) -> list[str]:
     ids = tokens_of(body["messages"])
     count = body.get("max_completion_tokens", body.get("max_tokens"))
-    usage = {
+    usage: dict[str, Any] = {
         "prompt_tokens": len(ids),
         "completion_tokens": count,
         "prompt_tokens_details": {"cached_tokens": cached_tokens(ids)},
     }
+    if path == "listed" and count > 2:  # calibrated well, and answered badly
+        usage["prompt_tokens_details"] = [usage["prompt_tokens_details"]]
     last = "data: " + json.dumps({"choices": [], "usage": usage}) + "\n\n"
     parts = [": keep-alive\n\n", delta(role="assistant", content="")]
     if path == "ok" and "annotations" in body["nvext"]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+import orjson
 import pytest
-from run_folders import make_run, sessions_of, write_part
+import yaml
+from run_folders import make_run, make_settings, sessions_of, write_part
 
 from fleet.errors import ConfigError
 from loadtest.judge.gates import DEFAULT_GATES_FILE, NAMED_GATES, GateSet, load_gate_set
 from loadtest.judge.judging import judge_run
+from loadtest.results.live_figures import LiveFigures
+from loadtest.results.recorder import Recorder
 from loadtest.results.result_options import ServiceLevels
 from loadtest.results.run_facts import RunFacts
+from loadtest.results.run_folder import read_run
 from loadtest.results.saved_run import read_saved
 from loadtest.results.workers_file import WorkerEntry, WorkersFile
 
@@ -130,6 +137,62 @@ def test_a_damaged_folder_is_bad_input(
     with pytest.raises(ConfigError) as caught:
         read_saved(tmp_path)
     assert said in str(caught.value)
+
+
+EDITED = yaml.safe_load((Path(__file__).parent / "cases" / "edited_files.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", EDITED, ids=[f"{c['file']} {c['set']}" for c in EDITED])
+def test_an_edited_file_is_refused_with_its_place(
+    tmp_path: Path, make_record: Make, make_generator: Make, case: dict[str, Any]
+) -> None:
+    """A figure that cannot be would be in the verdict; a traceback would help nobody."""
+    make_run(tmp_path, [make_record(), make_record()], make_generator())
+    file, change = tmp_path / case["file"], case["set"]
+    if file.suffix == ".jsonl":
+        first, second = file.read_bytes().splitlines()
+        file.write_bytes(first + b"\n" + orjson.dumps(orjson.loads(second) | change) + b"\n")
+    elif file.exists():
+        file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | change))
+    else:
+        file.write_bytes(orjson.dumps(change))
+    with pytest.raises(ConfigError) as caught:
+        read_saved(tmp_path)
+    place = f"{file}:2: " if file.suffix == ".jsonl" else f"{file}: not readable ("
+    assert str(caught.value).startswith(place + case["field"])
+
+
+def test_what_a_run_leaves_is_read_as_it_was(tmp_path: Path, make_record: Make) -> None:
+    """Types and ranges are those of every value that a generator writes."""
+    records = [
+        make_record(best_tokens=5, ttfo_s=0.2, parent="s", finish="stop", due_s=-0.001),
+        make_record(error="reset", status=0, prompt_tokens=None, ttft_s=None, cancelled=True),
+    ]
+    settings = make_settings(tmp_path)
+    recorder = Recorder(settings=settings, clock=perf_counter, started_at=datetime.now(UTC))
+    recorder.stage = "soak"
+    for record in records:
+        recorder.add(record, [0.01, 0.02, 1e-9])
+    recorder.finish()
+    run = read_run(tmp_path)
+    assert list(run.records) == records
+    figures = LiveFigures()
+    figures.merge(run.figures[0])
+    assert figures.plain() == recorder.figures.plain()
+
+
+def test_a_file_of_before_a_field_was_added_is_read(
+    tmp_path: Path, make_record: Make, make_generator: Make
+) -> None:
+    """Old runs are what new ones are compared with."""
+    make_run(tmp_path, [make_record()], make_generator())
+    for name in ("requests.jsonl", "generator.json"):
+        document = orjson.loads((tmp_path / name).read_bytes())
+        for later in ("predicted_exactly", "stage", "best_tokens", "unwritten", "stages"):
+            document.pop(later, None)
+        (tmp_path / name).write_bytes(orjson.dumps(document) + b"\n")
+    (tmp_path / "figures.json").write_text('{"cells": [["us", 0, 0, 1, 0, 0, 0]]}')
+    assert read_saved(tmp_path).records == (make_record(),)
 
 
 def test_a_folder_that_is_none_is_bad_input(tmp_path: Path) -> None:

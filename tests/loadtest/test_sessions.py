@@ -113,6 +113,15 @@ def test_a_user_who_has_seen_enough_is_no_error(
     assert 2 <= record.chunks < 8
 
 
+def test_an_unusable_usage_is_a_failed_call_without_counts(
+    run_for: MakeRun, gateway: str, vocabulary: Vocabulary
+) -> None:
+    """What is saved is read again, and summed up; the call itself must not be lost."""
+    run = run_for(targets={"a": f"{gateway}/listed"})
+    (record,) = play(run, steps(vocabulary, 1))
+    assert (record.error, record.prompt_tokens, record.cached_tokens) == ("bad_usage", None, None)
+
+
 def test_a_cancelled_connection_is_not_used_again(
     run_for: MakeRun, gateway: str, vocabulary: Vocabulary
 ) -> None:
