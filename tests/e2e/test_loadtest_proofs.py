@@ -48,7 +48,7 @@ GATES = {
 }
 LOAD = ("--users", "10", "--seed", "7", "--duration")
 # Lengths ÷ 4 only, so that a block is small beside a prompt; pauses hardly any.
-LONG = ("--seed", "7", "--token-scale", "4", "--time-scale", "1000", "--duration", "30s")
+LONG = ("--seed", "7", "--token-scale", "4", "--time-scale", "1000", "--duration", "25s")
 BLOCK = 128
 CLIMB = {1: 0.57, 5: 0.87, 10: 0.92, 20: 0.95}
 """Cumulative hit rate by step of sessions that start with 24.5K tokens, of which 14K are shared and
@@ -104,14 +104,14 @@ def sums(records: Iterable[Record]) -> tuple[float, float]:
 
 
 def test_routers_differ_in_what_they_achieve_of_the_same(loads: Mapping[str, Loaded]) -> None:
-    """The steps that all four sent have the same ceiling, and only affinity comes near to it."""
+    """The steps that all four sent have one ceiling; they are first steps, so none is at it yet."""
     twins = set.intersection(*(set(loaded.records) for loaded in loads.values()))
     assert len(twins) >= 40
     found = {name: sums(loaded.records[step] for step in twins) for name, loaded in loads.items()}
     ceilings = [attainable for attainable, _ in found.values()]
     assert max(ceilings) - min(ceilings) <= ATTAINABLE_APART, found
     ratio = {name: achieved / attainable for name, (attainable, achieved) in found.items()}
-    assert ratio["affinity"] >= 0.95, found
+    assert loads["affinity"].load["hit"]["ratio"] >= 0.95
     assert ratio["kv"] < ratio["affinity"], found
     assert max(ratio["round-robin"], ratio["random"]) < ratio["affinity"] - 0.1, found
 
