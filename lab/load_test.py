@@ -30,7 +30,7 @@ from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
-from loadtest.settings import LoadSettings
+from loadtest.settings import LoadSettings, what_of
 from loadtest.settings_file import Parts, load_of, overlaid
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
@@ -89,7 +89,7 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(
-            "\n".join(f"{_option(item['loc'])}: {item['msg']}. Correct it." for item in found)
+            "\n".join(f"{_option(item['loc'])}: {what_of(item)}. Correct it." for item in found)
         ) from error
 
 
