@@ -10,6 +10,7 @@ import click
 from cli.loadtest_output import show_judged
 from cli.output import output_option
 from fleet.errors import ConfigError
+from fleet.schema import found_text
 from loadtest.judge.gates import DEFAULT_GATES_FILE, gates_file, load_gate_set
 from loadtest.judge.judging import REPORT_KIND, judge_run
 from loadtest.report.write import REPORT_FILE, write_files
@@ -58,8 +59,13 @@ def _require_ours(folder: Path) -> None:
         return
     except (OSError, ValueError, AttributeError):
         kind = REPORT_KIND  # damaged: that is what writing it again is for
-    if kind != REPORT_KIND:
+    if kind is None:
         raise ConfigError(
             f"{path}: is the report of a rehearsal, and would be replaced by one that holds less. "
             "Give another folder: --out DIR"
+        )
+    if kind != REPORT_KIND:
+        raise ConfigError(
+            f"{path}: is no report of a load test (kind: {found_text(kind)}), and would be "
+            "replaced. Give another folder: --out DIR"
         )

@@ -16,7 +16,7 @@ from lab.interrupts import Interrupted, interruptible
 from lab.processes import Launcher, Service, end_marked, lab_mark, log_tail
 from lab.steps import Step
 from lab.traffic import OVERTIME_S, LineCounter, LoadStand
-from loadtest.results.records import REQUESTS_FILE
+from loadtest.results.records import GENERATOR_FILE, REQUESTS_FILE
 from loadtest.results.run_folder import WORKER_FOLDERS
 from loadtest.run import STOP_TIMEOUT_S
 from loadtest.settings import LoadSettings
@@ -105,8 +105,15 @@ class LoadProcess:
         raise LoadError(
             f"load test: the generator ended with code {code}"
             f"{' before it sent anything' if interrupted else ''}. "
-            f"See {service.log}.\n{tail}"
+            f"See {service.log}.{self._what_is_left()}\n{tail}"
         )
+
+    def _what_is_left(self) -> str:
+        """Propose to judge what workers wrote, where that is enough."""
+        folders = {path.parent for path in self._logs() if path.exists()}
+        if not any((folder / GENERATOR_FILE).exists() for folder in folders):
+            return ""
+        return f" What was sent can be judged: k3fleet loadtest report {self.settings.out_dir}"
 
 
 def _said(tail: str) -> str:

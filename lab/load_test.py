@@ -30,7 +30,7 @@ from loadtest.report.write import write_files
 from loadtest.results.run_facts import Machine, RunFacts, write_facts
 from loadtest.results.saved_run import make_new, read_saved
 from loadtest.run import generator_command
-from loadtest.settings import LoadSettings, with_absolute_paths
+from loadtest.settings import LoadSettings, what_of, with_absolute_paths
 from loadtest.settings_file import Parts, load_of, overlaid
 from loadtest.traffic.sessions import Seeds
 from verify.endpoint import require_model
@@ -91,9 +91,7 @@ def _settings(target: LoadTarget, options: LoadOptions) -> LoadSettings:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise ConfigError(
-            "\n".join(
-                f"{_option(item['loc'])}: {_what(item['msg'])}. Correct it." for item in found
-            )
+            "\n".join(f"{_option(item['loc'])}: {what_of(item)}. Correct it." for item in found)
         ) from error
 
 
@@ -104,11 +102,6 @@ def _option(path: tuple[int | str, ...]) -> str:
     name = str(parts[0]).replace("_", "-") if parts else "users, --sessions-per-minute"
     name = {"targets": "target"}.get(name, name)
     return f"--{name.removesuffix('-s').removesuffix('-dir')}"
-
-
-def _what(message: str) -> str:
-    """Leave out what the library puts before a message of ours."""
-    return message.removeprefix("Value error, ")
 
 
 def _checked(

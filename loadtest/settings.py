@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from fleet.errors import ConfigError, Problem
 from loadtest.cache.oracle import OracleRules
@@ -198,6 +199,11 @@ def change_settings(
         raise _problems(Path(origin), error) from error
 
 
+def what_of(fault: ErrorDetails) -> str:
+    """Say what is wrong with a field, without pydantic's name for a validator of ours."""
+    return fault["msg"].removeprefix("Value error, ")
+
+
 def _problems(path: Path, error: ValidationError) -> ConfigError:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return ConfigError.of(
@@ -205,7 +211,7 @@ def _problems(path: Path, error: ValidationError) -> ConfigError:
             file=str(path),
             line=None,
             path=".".join(str(part) for part in item["loc"]),
-            what=item["msg"],
+            what=what_of(item),
             fix="Correct this field",
         )
         for item in found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from fleet.errors import EXIT_GO, EXIT_INVALID, EXIT_NO_GO, ConfigError, Problem
 from fleet.schema import FileModel, found_text, suggestion, validate
@@ -43,7 +43,7 @@ class Gate(FileModel):
     kind: Literal["slo", "validity"]
     metric: str
     op: Literal[">=", "<="]
-    limit: float
+    limit: Annotated[float, Strict()]
     why: str
     only: Literal["open-loop", "closed-loop", "server-pages"] | None = None
     """The kind of run that a gate is about; None: any."""

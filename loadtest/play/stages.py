@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from fleet.errors import ConfigError, Problem
-from fleet.schema import FileModel, Seconds, refuse, validate
+from fleet.schema import FileModel, Seconds, found_text, refuse, validate
 from fleet.units import format_duration
 from fleet.yaml_document import Document, read_document
 
@@ -49,6 +49,11 @@ def _level(value: object) -> object:
     """Let one number stand for a level that stays."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"start": value, "end": value}
+    if value is not None and not isinstance(value, dict | FileModel):
+        raise refuse(
+            f"{found_text(value)} is no number",
+            "Write a number, or `{start: 4, end: 64}` for a ramp",
+        )
     return value
 
 

@@ -93,6 +93,16 @@ def test_the_report_of_a_rehearsal_is_not_replaced(
     assert "--out" in capsys.readouterr().err
 
 
+def test_the_report_of_somebody_else_is_not_replaced(
+    saved_run: SavedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor called what it is not."""
+    folder = saved_run()
+    (folder / "report.json").write_text('{"kind": 5}')
+    assert main(["loadtest", "report", str(folder)]) == 3
+    assert "no report of a load test (kind: 5)" in capsys.readouterr().err
+
+
 def test_a_folder_without_files_is_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

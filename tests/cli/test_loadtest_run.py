@@ -270,7 +270,7 @@ def test_a_server_without_a_list_of_models_is_not_refused(
         (["--gpus", "eu=8"], "--gpus eu: is no region of --target"),
         (["--gpus", "us=none"], "--gpus: Input should be a valid integer"),
         (["--metrics", "us=nowhere"], "is no http:// or https:// URL"),
-        (["--target", "eu=ftp://x"], "is no http:// or https:// URL"),
+        (["--target", "eu=ftp://x"], ": eu: 'ftp://x' is no http:// or https:// URL"),
         (["--users", "0"], "--users"),
         (["--users", "-3"], "--users"),
         (["--duration", "-1s"], "--duration"),

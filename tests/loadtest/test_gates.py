@@ -92,6 +92,7 @@ def test_every_number_of_the_summary_can_be_a_gate(make_record: Make, make_gener
         ("id: error-rate", "id: cache-hit-ratio", "is used twice"),
         ('op: ">="', "op: '>'", "is not one of the choices"),
         ("limit: 0.95", "limit: most", "gates[2].limit"),
+        ("limit: 0.95", "limit: true", "gates[2].limit"),
         ("kind: slo", "kind: slo\n    kind: validity", "gates.yaml:"),
         ("title:", "titel:", "Did you mean 'title'"),
     ],
