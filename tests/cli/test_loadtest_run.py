@@ -173,9 +173,11 @@ def test_a_server_without_a_list_of_models_is_not_refused(
     [
         (["--target", "us=http://127.0.0.1:1"], "--target us: is given twice"),
         (["--target", "http://127.0.0.1:1"], "is no pair of a name and a value"),
+        (["--target", "http://u:p@127.0.0.1:1"], "--target '...@127.0.0.1:1': is no pair"),
+        (["--target", "eu=http://u:p@127.0.0.1:1"], "user or password"),
         (["--gpus", "eu=8"], "--gpus eu: is no region of --target"),
         (["--gpus", "us=none"], "--gpus: Input should be a valid integer"),
-        (["--metrics", "us=nowhere"], "is no http:// or https:// URL"),
+        (["--metrics", "us=nowhere"], "is no http://, https:// or dns+http:// URL"),
         (["--target", "eu=ftp://x"], "is no http:// or https:// URL"),
         (["--users", "0"], "--users"),
         (["--users", "-3"], "--users"),
