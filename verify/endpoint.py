@@ -57,7 +57,8 @@ def require_model(
             f"{at}{MODELS_PATH}: answers HTTP {reply.status}. "
             "Start the server first, or check the URL."
         )
-    _require_listed(at, reply, model)
+    key = headers.get("Authorization", "").removeprefix("Bearer ")
+    _require_listed(at, reply, model, key)
     return None
 
 
@@ -128,7 +129,7 @@ def _is_html(reply: _Reply) -> bool:
     )
 
 
-def _require_listed(at: str, reply: _Reply, model: str) -> None:
+def _require_listed(at: str, reply: _Reply, model: str, key: str) -> None:
     try:
         listed = [str(entry["id"]) for entry in orjson.loads(reply.content)["data"]]
     except (ValueError, KeyError, TypeError) as error:
@@ -137,8 +138,8 @@ def _require_listed(at: str, reply: _Reply, model: str) -> None:
             "Give the base URL of a server that speaks the OpenAI API."
         ) from error
     if model not in listed:
-        shown = [
-            found_text(name)[1:-1] for name in listed[:_SHOWN_MODELS]
-        ]  # terminals obey escapes
+        # As in Python text, since terminals obey escapes; a server may name one after our key.
+        kept = [name for name in listed[:_SHOWN_MODELS] if not (key and key in name)]
+        shown = [found_text(name)[1:-1] for name in kept]
         fix = suggestion(model, shown) if shown else "It serves none yet"
         raise ConfigError(f"{at}: does not serve the model {found_text(model)}. {fix}.")

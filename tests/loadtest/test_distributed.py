@@ -98,7 +98,7 @@ def test_workers_share_the_agents_and_nothing_else(
     for folder in folders:
         for record in read_records(folder / "requests.jsonl"):
             # What the other worker sent is never found, so each oracle is exact by itself.
-            assert record.cached_tokens == record.attainable_tokens
+            assert record.cancelled or record.cached_tokens == record.attainable_tokens
 
 
 def test_the_masters_page_sums_up_its_workers(

@@ -47,9 +47,10 @@ def test_an_answer_without_end_is_given_up(
 
 def test_names_of_models_cannot_command_the_terminal() -> None:
     """They come from a server that nobody knows yet."""
-    names = ["\x1b[31mred\x1b]0;pwn\x07\nline", "k" * 100_000]
+    names = ["\x1b[31mred\x1b]0;pwn\x07\nline", "k" * 100_000, "a sk-very-secret"]
     body = json.dumps({"data": [{"id": name} for name in names]}).encode()
     with server(saying(body)) as url, pytest.raises(ConfigError) as caught:
-        require_model("--target us", url, "kimi-k3", {})
+        require_model("--target us", url, "kimi-k3", {"Authorization": "Bearer sk-very-secret"})
     assert str(caught.value).isprintable()
+    assert "sk-very" not in str(caught.value)
     assert len(str(caught.value)) < 1000
