@@ -48,7 +48,7 @@ GATES = {
 }
 LOAD = ("--users", "10", "--seed", "7", "--duration")
 # Lengths ÷ 4 only, so that a block is small beside a prompt; pauses hardly any.
-LONG = ("--seed", "7", "--token-scale", "4", "--time-scale", "1000", "--duration", "25s")
+LONG = ("--seed", "7", "--token-scale", "4", "--time-scale", "1000", "--duration", "30s")
 BLOCK = 128
 CLIMB = {1: 0.57, 5: 0.87, 10: 0.92, 20: 0.95}
 """Cumulative hit rate by step of sessions that start with 24.5K tokens, of which 14K are shared and
@@ -283,7 +283,8 @@ def test_an_interrupted_load_is_judged_and_leaves_no_process(routed: LoadLab, un
     until(lambda: routed.sent("cut") > 60, process)
     process.send_signal(signal.SIGINT)
     loaded = routed.ended("cut", routed.here.end(process))
-    assert loaded.report["verdict"] in {"go", "invalid"}
+    # So short a load is mostly first steps: what it is judged to be is not the claim.
+    assert loaded.code == {"go": 0, "no-go": 1, "invalid": 2}[loaded.report["verdict"]]
     assert "Interrupted" in " ".join(loaded.report["notes"])
     assert loaded.load["requests"] == len(loaded.records) > 60
     assert {"report.html", "report.json", "junit.xml"} <= {p.name for p in loaded.folder.iterdir()}
