@@ -101,10 +101,11 @@ async def _ask(url: str, headers: Mapping[str, str], context: ssl.SSLContext) ->
 
 def _silence(error: Exception) -> tuple[str, str]:
     """Say why no answer came, and what to do."""
-    text = _ERRNO.sub("", str(error))[:_SHOWN_CHARS] or type(error).__name__
     cause = _first_cause(error)
+    said = str(cause if isinstance(cause, OSError) else error)
+    text = _ERRNO.sub("", said)[:_SHOWN_CHARS] or type(error).__name__
     if isinstance(cause, ConnectionRefusedError):
-        return f"does not answer: {text}", "Start the server first, or check the port"
+        return "does not answer: Connection refused", "Start the server first, or check the port"
     if isinstance(cause, socket.gaierror):
         return f"does not answer: {text}", "Check the name of the host"
     if isinstance(cause, ssl.SSLCertVerificationError):
