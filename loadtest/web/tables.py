@@ -19,6 +19,79 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would comput
 _NONE = "-"
 
 
+_TABS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "prefix-cache": (
+        "Prefix cache",
+        {
+            "region": "Region",
+            "turns": "Turns",
+            "requests": "Requests",
+            "prompt": "Prompt tokens",
+            "cached": "Cached tokens",
+            "hit": "Hit",
+            "attainable": "Attainable in the region",
+            "everywhere": "Attainable over all regions",
+            "ratio": "Achieved ÷ attainable",
+            "replica": "Best replica chosen",
+            "unreported": "Without report",
+        },
+    ),
+    "slo-gates": (
+        "SLO gates",
+        {
+            "gate": "Gate",
+            "kind": "Kind",
+            "value": "So far",
+            "limit": "Limit",
+            "status": "Status",
+            "why": "Why",
+        },
+    ),
+    "generator-health": (
+        "Generator health",
+        {
+            "process": "Process",
+            "state": "State",
+            "stage": "Stage",
+            "offered": "Offered",
+            "achieved": "Achieved",
+            "lag_p50": "Lag p50 (ms)",
+            "lag_p99": "Lag p99 (ms)",
+            "cpu": "CPU (cores)",
+            "memory": "Memory (MiB)",
+            "events": "Events/s",
+            "events_share": f"of {EVENTS_PER_CORE_S:,.0f} a core",
+        },
+    ),
+    "replicas": (
+        "Regions and replicas",
+        {
+            "region": "Region",
+            "replica": "Replica",
+            "requests": "Requests",
+            "share": "Share of region",
+            "errors": "Errors",
+            "hit": "Hit",
+            "ratio": "Achieved ÷ attainable",
+            "ttft_p50": "TTFT p50 (ms)",
+            "ttft_p95": "TTFT p95 (ms)",
+        },
+    ),
+    "search": (
+        "Search",
+        {
+            "trial": "Trial",
+            "users": "Users",
+            "outcome": "Outcome",
+            "requests": "Requests",
+            "ttft_p95": "TTFT p95 (ms)",
+            "why": "Why",
+        },
+    ),
+}
+"""Title and columns of each tab, in the order of the page."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Hold one tab: its columns by key, and how its rows are made."""
@@ -33,85 +106,16 @@ def tables(
     board: Board, gates: Sequence[Gate], offered: Callable[[], float | None]
 ) -> tuple[Table, ...]:
     """Give all tabs, in the order of the page."""
-    return (
-        Table(
-            key="prefix-cache",
-            title="Prefix cache",
-            columns={
-                "region": "Region",
-                "turns": "Turns",
-                "requests": "Requests",
-                "prompt": "Prompt tokens",
-                "cached": "Cached tokens",
-                "hit": "Hit",
-                "attainable": "Attainable in the region",
-                "everywhere": "Attainable over all regions",
-                "ratio": "Achieved ÷ attainable",
-                "replica": "Best replica chosen",
-                "unreported": "Without report",
-            },
-            rows=lambda: cache_rows(board),
-        ),
-        Table(
-            key="slo-gates",
-            title="SLO gates",
-            columns={
-                "gate": "Gate",
-                "kind": "Kind",
-                "value": "So far",
-                "limit": "Limit",
-                "status": "Status",
-                "why": "Why",
-            },
-            rows=lambda: gate_rows(board, gates),
-        ),
-        Table(
-            key="generator-health",
-            title="Generator health",
-            columns={
-                "process": "Process",
-                "state": "State",
-                "stage": "Stage",
-                "offered": "Offered",
-                "achieved": "Achieved",
-                "lag_p50": "Lag p50 (ms)",
-                "lag_p99": "Lag p99 (ms)",
-                "cpu": "CPU (cores)",
-                "memory": "Memory (MiB)",
-                "events": "Events/s",
-                "events_share": f"of {EVENTS_PER_CORE_S:,.0f} a core",
-            },
-            rows=lambda: health_rows(board, offered()),
-        ),
-        Table(
-            key="replicas",
-            title="Regions and replicas",
-            columns={
-                "region": "Region",
-                "replica": "Replica",
-                "requests": "Requests",
-                "share": "Share of region",
-                "errors": "Errors",
-                "hit": "Hit",
-                "ratio": "Achieved ÷ attainable",
-                "ttft_p50": "TTFT p50 (ms)",
-                "ttft_p95": "TTFT p95 (ms)",
-            },
-            rows=lambda: replica_rows(board),
-        ),
-        Table(
-            key="search",
-            title="Search",
-            columns={
-                "trial": "Trial",
-                "users": "Users",
-                "outcome": "Outcome",
-                "requests": "Requests",
-                "ttft_p95": "TTFT p95 (ms)",
-                "why": "Why",
-            },
-            rows=lambda: search_rows(board),
-        ),
+    rows: Mapping[str, Callable[[], list[Row]]] = {
+        "prefix-cache": lambda: cache_rows(board),
+        "slo-gates": lambda: gate_rows(board, gates),
+        "generator-health": lambda: health_rows(board, offered()),
+        "replicas": lambda: replica_rows(board),
+        "search": lambda: search_rows(board),
+    }
+    return tuple(
+        Table(key=key, title=title, columns=columns, rows=rows[key])
+        for key, (title, columns) in _TABS.items()
     )
 
 
