@@ -6,9 +6,11 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import orjson
@@ -72,7 +74,7 @@ class _Reply:
 def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) -> _Reply:
     context = ssl.create_default_context(cafile=ca_file)
     try:
-        reply = asyncio.run(_ask(url, headers, context))
+        reply = _finish(_ask(url, headers, context))
     except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
         # The time is for all of it: a byte now and then is no answer.
         what, fix = _silence(error)
@@ -83,6 +85,15 @@ def _get(at: str, url: str, headers: Mapping[str, str], ca_file: Path | None) ->
             "Give the base URL of a server that speaks the OpenAI API."
         )
     return reply
+
+
+def _finish(asked: Coroutine[Any, Any, _Reply]) -> _Reply:
+    """Wait for it; unlike `asyncio.run` this takes no event loop away from others here."""
+    with closing(asyncio.new_event_loop()) as loop:
+        try:
+            return loop.run_until_complete(asked)
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 async def _ask(url: str, headers: Mapping[str, str], context: ssl.SSLContext) -> _Reply:

@@ -30,8 +30,8 @@ class ArrivalClock:
         self._clock = clock
         self._wall_clock = wall_clock
         self._read_s = clock()
-        self._difference_s = wall_clock() - self._read_s
-        self._believed_from_s = 0.0
+        self._believed_from_s = wall_clock()  # nothing can have arrived before there was a reader
+        self._difference_s = self._believed_from_s - self._read_s
 
     def moment(self, ancillary: list[tuple[int, int, bytes]]) -> tuple[float, float]:
         """Give the moment of arrival, and how late the read is; now and 0 without a note."""
