@@ -149,8 +149,8 @@ def test_a_stop_on_the_page_is_in_the_report(arguments: Arguments, tmp_path: Pat
         urllib.request.urlopen(f"http://127.0.0.1:{port}/stop", b"", timeout=20).read()
         process.wait(60)
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # it ends its generator too, which a kill would leave
+        process.wait(60)
     report = report_of(tmp_path / "out")
     assert report["notes"][0].startswith("Ended early: the load was stopped after")
     assert report["traffic"]["sent_s"] < report["traffic"]["duration_s"] == 600
