@@ -72,7 +72,7 @@ class Replica:
         """Yield the deltas of an answer, and at last its usage."""
         ids = self.tokens(asked["messages"])
         cached = self.cached(ids)
-        count = int(asked.get("max_tokens") or len(WORDS))
+        count = int(asked.get("max_completion_tokens") or asked.get("max_tokens") or len(WORDS))
         for number in range(count):
             yield {"content": WORDS[number % len(WORDS)]}
         yield {
