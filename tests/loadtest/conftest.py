@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import run_folders
 from load_processes import write_tokenizer
 from tls import write_certificate
 
@@ -79,46 +80,13 @@ def tool_frame(frame: Frame) -> Frame:
     return replace(frame, between=between)
 
 
-RECORD = Record(
-    region="us",
-    session="s-1",
-    turn=1,
-    kind="first",
-    sent_s=0.0,
-    due_s=None,
-    prompt_tokens=1000,
-    output_tokens=11,
-    cached_tokens=512,
-    attainable_tokens=512,
-    predicted_prompt_tokens=1000,
-    ttft_s=0.1,
-    e2e_s=0.3,
-    chunks=11,
-    gap_p50_ms=20.0,
-    gap_max_ms=30.0,
-    worker="w0",
-    status=200,
-    error=None,
-    error_detail="",
-)
-
-GENERATOR = Generator(
-    started_at="2026-01-01T00:00:00.000+00:00",
+RECORD = replace(run_folders.RECORD, session="s-1")
+GENERATOR = replace(
+    run_folders.GENERATOR,
     duration_s=10.0,
-    users=2,
     sessions_started=3,
     sessions_finished=1,
-    calls_unfinished=0,
-    cpu_share=0.2,
-    machine_cpu_share=0.5,
-    lag_p50_ms=0.5,
-    lag_p99_ms=5.0,
     gap_histogram={"le_ms": [10.0, 20.0, 40.0], "count": [1.0, 8.0, 1.0]},
-    seed=1,
-    token_scale=16.0,
-    time_scale=60.0,
-    dataset="interactive_agent",
-    versions={},
 )
 
 
