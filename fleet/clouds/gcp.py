@@ -8,7 +8,7 @@ verified without an account is a key here, never code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -24,9 +24,7 @@ from fleet.clouds.fields import (
 from fleet.clouds.part import CloudSchema, Fault
 from fleet.schema import FileModel, Positive, Text, found_text
 
-ProjectId = Annotated[
-    str, matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "project id", "k3-production")
-]
+ProjectId = Annotated[str, matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "project id", "k3-production")]
 Zone = Annotated[str, matching(r"[a-z]+-[a-z]+[0-9]+-[a-z]", "zone", "us-central1-b")]
 # The whole release, because nodes and control plane stay on it until somebody decides.
 Version = Annotated[
@@ -88,6 +86,8 @@ class Cluster(FileModel):
     system_nodes: SystemNodes = SystemNodes()
     machine_type: Text = "a4x-maxgpu-4g-metal"
     accelerator: Text = "nvidia-gb300"
+    # Which GPU driver Google puts on the nodes; DEFAULT and LATEST follow the GKE release.
+    driver: Literal["DEFAULT", "LATEST"] = "DEFAULT"
     # A RoCE network for bare metal is tied to its zone, and brings its one subnet itself.
     roce_profile: Text = "vpc-roce-metal"
     # As topology of one rack. Unverified: whether a pool smaller than 18 nodes may ask for it.

@@ -19,7 +19,6 @@ Project = Annotated[str, matching(f"project-{_ID}", "project id", "project-e00ab
 CapacityBlocks = Annotated[
     str, matching(f"capacityblockgroup-{_ID}", "capacity block group", "capacityblockgroup-e00abc")
 ]
-GpuCluster = Annotated[str, matching(f"computegpucluster-{_ID}", "GPU cluster", "computegpucluster-e00abc")]
 
 
 class SystemNodes(FileModel):

@@ -54,7 +54,8 @@ Version = Annotated[
     AfterValidator(_working),
 ]
 AvailabilityDomain = Annotated[
-    str, matching(r"[A-Za-z0-9]+:[A-Z0-9-]+-AD-[0-9]", "availability domain", "XyZw:US-ASHBURN-AD-1")
+    str,
+    matching(r"[A-Za-z0-9]+:[A-Z0-9-]+-AD-[0-9]", "availability domain", "XyZw:US-ASHBURN-AD-1"),
 ]
 
 
