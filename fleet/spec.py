@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
 from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
@@ -78,6 +79,12 @@ def _quoted_version(value: object) -> object:
     if isinstance(value, float):
         raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
     return value
+
+
+def _not_newer(version: object) -> object:
+    if fault := newer_fault(version):
+        raise refuse(*fault)
+    return version
 
 
 def _rule_id(text: str) -> str:
@@ -245,7 +252,9 @@ class LintSpec(FileModel):
 class FleetSpec(FileModel):
     """The whole fleet file."""
 
-    api_version: Literal["k3fleet/v1"] = Field(alias="apiVersion", description="k3fleet/v1")
+    api_version: Annotated[Literal["k3fleet/v1"], BeforeValidator(_not_newer)] = Field(
+        alias="apiVersion", description="k3fleet/v1"
+    )
     name: DnsLabel = Field(description="a DNS label, for example demo")
     model: Text = DEFAULT_MODEL
     hardware: Text = DEFAULT_HARDWARE
