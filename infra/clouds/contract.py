@@ -22,6 +22,7 @@ class Promise:
     what: str
     kept: bool
     instead: str  # what holds it up here, or what to do because it is not kept
+    unverified: bool = False  # read in public texts or an SDK, and not seen on a rack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,12 @@
 """Make an EKS cluster with a node group per UltraServer.
 
 Written from AWS's guides and the SDK's types; nothing here has met an AWS
-account. What the guides leave open is in `Eks.promises` and in
-`network_cards.yaml`, never hidden in code.
+account. What AWS does not promise is in `Eks.promises`. Not established, and
+therefore data: the GB300's network cards (`network_cards.yaml`) and the zones
+that sell it (the fleet file). Known to bite: EKS does not check that 18 nodes
+join; it scales a group down 40 minutes before its block ends, while EC2 wants
+UltraServer instances gone by 60; and it asks for a desired size of 0 before a
+group of a block gets a new AMI.
 """
 
 from __future__ import annotations
@@ -11,18 +15,18 @@ from fleet.clouds.aws import Cluster
 from infra.clouds.aws.addons import install_for_nodes, install_others
 from infra.clouds.aws.control_plane import make_cluster
 from infra.clouds.aws.network import network_of
-from infra.clouds.aws.promises import PROMISES
 from infra.clouds.aws.rack import RackSite, make_fabric_group, make_rack
 from infra.clouds.aws.roles import node_role
 from infra.clouds.aws.site import Site, make_provider
 from infra.clouds.aws.system_nodes import make_system_nodes
-from infra.clouds.contract import DeclaredCluster, Place
+from infra.clouds.contract import DeclaredCluster, Place, Promise
+from infra.clouds.promises import promises_of
 
 
 class Eks:
     """The program of AWS."""
 
-    promises = PROMISES
+    promises: tuple[Promise, ...] = promises_of("aws")
 
     def declare(self, place: Place) -> DeclaredCluster:
         """Declare the network, the control plane, the system nodes and the racks."""

@@ -58,7 +58,10 @@ def make_rack(racks: RackSite, rack: RackSpec) -> eks.NodeGroup:
     assert isinstance(capacity, Rack)  # noqa: S101 - typed by the cloud, and checked to be there
     template = _template(racks, rack, capacity)
     options = site.options(
-        eks.NodeGroup, depends_on=[*racks.role.granted, *racks.network.ways_out, *racks.after]
+        eks.NodeGroup,
+        depends_on=[*racks.role.granted, *racks.network.ways_out, *racks.after],
+        # The block's end and drains decide how many nodes there are.
+        ignore=["scalingConfig.desiredSize"],
     )
     return eks.NodeGroup(
         f"rack.{rack.id}",
@@ -83,8 +86,6 @@ def make_rack(racks: RackSite, rack: RackSpec) -> eks.NodeGroup:
         opts=pulumi.ResourceOptions.merge(
             options,
             pulumi.ResourceOptions(
-                # The block's end and drains decide how many nodes there are.
-                ignore_changes=["scalingConfig.desiredSize"],
                 delete_before_replace=True,  # one block cannot carry two groups
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="180m", delete="60m"),
             ),

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 
 from fleet.clouds.aws import Cluster
 from infra.clouds.contract import Place
-from infra.clouds.protected import kept
+from infra.clouds.guarded import guarded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,10 @@ class Site:
         kind: type[pulumi.CustomResource],
         *,
         depends_on: Sequence[pulumi.Resource] = (),
+        ignore: Sequence[str] = (),
     ) -> pulumi.ResourceOptions:
         """Give the options of a resource: the region's provider, and what its kind must have."""
-        options = pulumi.ResourceOptions(
-            provider=self.provider, depends_on=list(depends_on) or None
-        )
-        return kept(str(kind.pulumi_type), options)  # type: ignore[attr-defined]
+        return guarded(kind, self.provider, ignore=ignore, after=depends_on)
 
 
 def make_provider(place: Place, cluster: Cluster) -> aws.Provider:

@@ -33,7 +33,6 @@ def make_system_nodes(
         update_default_version=True,
         opts=site.options(ec2.LaunchTemplate),
     )
-    options = site.options(eks.NodeGroup, depends_on=[*role.granted, *network.ways_out, *after])
     return eks.NodeGroup(
         site.name("system-nodes"),
         cluster_name=cluster.name,
@@ -51,8 +50,9 @@ def make_system_nodes(
             min_size=wanted.count, max_size=2 * wanted.count, desired_size=wanted.count
         ),
         update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
-        opts=pulumi.ResourceOptions.merge(
-            options,  # an autoscaler may have added some
-            pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"]),
+        opts=site.options(
+            eks.NodeGroup,
+            depends_on=[*role.granted, *network.ways_out, *after],
+            ignore=["scalingConfig.desiredSize"],  # an autoscaler may have added some
         ),
     )
