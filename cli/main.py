@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
-    "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+    "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }
 
 
