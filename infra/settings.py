@@ -19,6 +19,10 @@ from fleet.release_file import by_id
 from infra.options import Options
 
 Kind = Literal["text", "number", "flag", "object"]
+# Layers of a fleet in the order in which they are built; `global` is one stack for all regions.
+StackLayer = Literal["global", "cluster", "platform", "serving"]
+# Grows when an older k3fleet would misread a stack's configuration; 1 is not written.
+CONFIG_VERSION = 1
 
 # Stack configuration key -> field of Options. What is not set keeps the default there.
 OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
@@ -38,6 +42,7 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
     "serial": ("serial", "number"),
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
+OTHER_KEYS = ("context", "releases", "configVersion")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +52,18 @@ class Settings:
     fleet: Path
     region: str
     kubeconfig: Path  # a path, so that no credentials get into the state
+    context: str | None = None  # of the kubeconfig; None: its current one
     # Presets or files of releases that the assignment names beside the fleet's own.
     releases: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPlace:
+    """What a stack is told that has no cluster yet: of a region, or of the whole fleet."""
+
+    fleet: Path
+    region: str = ""  # empty: the global stack
 
 
 class StackConfig(Protocol):
@@ -64,14 +78,19 @@ class StackConfig(Protocol):
     def get_object(self, key: str) -> object: ...
 
 
-def to_config(settings: Settings) -> dict[str, object]:
+def to_config(settings: Settings | StackPlace) -> dict[str, object]:
     """Write settings as stack configuration; defaults are left out."""
+    if isinstance(settings, StackPlace):
+        region = {"region": settings.region} if settings.region else {}
+        return {"fleet": str(settings.fleet.resolve()), **region}
     standard = Options()
     config: dict[str, object] = {
         "fleet": str(settings.fleet.resolve()),
         "region": settings.region,
         "kubeconfig": str(settings.kubeconfig.resolve()),
     }
+    if settings.context:
+        config["context"] = settings.context
     if settings.releases:
         config["releases"] = list(settings.releases)
     for key, (name, _) in OPTION_KEYS.items():
@@ -83,6 +102,8 @@ def to_config(settings: Settings) -> dict[str, object]:
 
 def from_config(config: StackConfig) -> Settings:
     """Read settings from stack configuration, and load the releases that they name."""
+    if (version := config.get_int("configVersion") or 1) > CONFIG_VERSION:
+        raise newer_config(f"configVersion {version}, this one knows {CONFIG_VERSION}")
     missing = [key for key in REQUIRED_KEYS if not config.get(key)]
     if missing:
         raise ConfigError(
@@ -99,8 +120,17 @@ def from_config(config: StackConfig) -> Settings:
         fleet=fleet,
         region=config.get("region") or "",
         kubeconfig=Path(config.get("kubeconfig") or "").resolve(),
+        context=config.get("context") or None,
         releases=tuple(names),
         options=replace(options, releases=by_id(zip(names, releases, strict=True))),
+    )
+
+
+def newer_config(why: str) -> ConfigError:
+    """Say that a stack was told something by a newer k3fleet than this one."""
+    return ConfigError(
+        f"stack configuration: written by a newer k3fleet ({why}). "
+        "Bring this k3fleet up to date, then run again."
     )
 
 

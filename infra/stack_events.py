@@ -36,6 +36,10 @@ class Touched:
     operation: str  # as Pulumi says it: create, update, delete, replace …
     kind: str
     name: str  # the logical name: `Kind/namespace/name`
+    urn: str = field(default="", compare=False)
+    changed: tuple[str, ...] = field(default=(), compare=False)  # paths that differ
+    forced_by: tuple[str, ...] = field(default=(), compare=False)  # paths that ask for a new one
+    protected: bool = field(default=False, compare=False)  # so the state says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +116,24 @@ def _with_objects(text: str, names: list[str]) -> str:
 
 
 def _touched(step: Mapping[str, Any]) -> Touched | None:
-    """Read one step; None where nothing is changed, or where it is none of our objects."""
+    """Read one step; None where nothing is changed, or where it is Pulumi's own object."""
     metadata = step.get("metadata") or {}
     operation = str(metadata.get("op", ""))
     kind = str(metadata.get("type", ""))
-    if operation in CHANGES_NOTHING or not kind.startswith("kubernetes:"):
+    if operation in CHANGES_NOTHING or kind.startswith("pulumi:"):
         return None
-    name = str(metadata.get("urn", "")).rpartition("::")[2]
-    return Touched(operation=operation, kind=kind.rpartition(":")[2], name=name)
+    urn = str(metadata.get("urn", ""))
+    differing = metadata.get("detailedDiff") or {}
+    forcing = [path for path, how in differing.items() if "replace" in str(how.get("diffKind"))]
+    return Touched(
+        operation=operation,
+        kind=kind.rpartition(":")[2],
+        name=urn.rpartition("::")[2],
+        urn=urn,
+        changed=tuple(differing or metadata.get("diffs") or ()),
+        forced_by=tuple(forcing or metadata.get("keys") or ()),
+        protected=bool((metadata.get("old") or {}).get("protect")),
+    )
 
 
 def _stack_outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
