@@ -22,13 +22,10 @@ from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
 from infra.options import Layer
+from infra.protected import PROTECTED
 from infra.render import KubeObject, render_region
 from infra.settings import Settings, from_config
 from infra.values import assigned_releases, region_plan
-
-# Losing one of these takes running replicas along: `destroy` refuses them, and a deliberate
-# removal from the state leaves the object where it is.
-PROTECTED = frozenset({"Namespace", "ComputeDomain", "CustomResourceDefinition"})
 
 # Pulumi would wait ten minutes for what takes an hour to load, and could not be stopped in
 # between; readiness is watched by the rollout. A headless Service waits for its endpoints.

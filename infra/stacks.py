@@ -41,6 +41,14 @@ _WORDS: Mapping[Action, tuple[str, ...]] = {
 CHANGING: frozenset[Action] = frozenset({"up", "destroy", "refresh"})
 
 
+class StackError(ApplyError):
+    """A command of Pulumi failed; `outcome` is what it had said until then."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpResult:
     """What one run changed."""
@@ -50,6 +58,7 @@ class UpResult:
     outputs: Mapping[str, Any]
     seconds: float
     touched: tuple[Touched, ...] = ()  # what changed, or would
+    pending: bool = False  # an earlier update was cut off in the middle of an operation
     events: Path | None = None  # what the engine said, without secrets
 
     @property
@@ -207,20 +216,28 @@ class StackRunner(StackFiles):
             outputs=outcome.outputs,
             seconds=time.monotonic() - started,
             touched=outcome.touched,
+            pending=outcome.pending,
             events=events,
         )
 
-    def failure(self, action: str, code: int, outcome: Outcome) -> ApplyError:
+    def failure(self, action: str, code: int, outcome: Outcome) -> StackError:
         """Say why a command of Pulumi failed, without secrets."""
         errors = outcome.errors or log_errors(self._logged())
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         shown = "; ".join(errors[:_SHOWN_ERRORS]) or f"pulumi {ended}"
         if len(errors) > _SHOWN_ERRORS:
             shown += f"; and {len(errors) - _SHOWN_ERRORS} more"
-        return ApplyError(
+        return StackError(
             f"{self.stack}: {action} failed: {shown.rstrip('.')}. Correct the cause and run "
-            f"again: the next run compares with the cluster first. Whole log: {self.log}"
+            f"again: the next run compares with the cluster first. Whole log: {self.log}",
+            outcome,
         )
+
+    def letting_go(self, urn: str) -> Track[None]:
+        """Take the protection of one object away."""
+        words = ("state", "unprotect", urn, "--yes", "--stack", self.stack)
+        if code := (yield from self._one(*words)):
+            raise self.failure("state unprotect", code, Outcome())
 
     def _one(self, *words: str) -> Track[int]:
         try:

@@ -33,8 +33,8 @@ class FileConfig:
     values: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> FileConfig:
-        """Read a file; raise ConfigError for what is none."""
+    def read(cls, path: Path, project: str = PROJECT) -> FileConfig:
+        """Read a project's part of a file; raise ConfigError for what is none."""
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
@@ -42,7 +42,7 @@ class FileConfig:
                 f"{path}: cannot be read as a stack configuration. "
                 "Restore it, or bring the region up anew."
             ) from error
-        found = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items()}
+        found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
         known = (*REQUIRED_KEYS, *OTHER_KEYS, *OPTION_KEYS)
         if unknown := [key for key in found if ":" not in key and key not in known]:
             raise newer_config(f"{path}: {unknown[0]} is not known here")
