@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
+    "bootstrap": LazyCommand(
+        "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
+    ),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
 }
 

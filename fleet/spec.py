@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.folders import folder_fault, host_folder_fault
+from fleet.global_spec import GlobalSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
     AtLeastASecond,
@@ -27,6 +28,7 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.state_spec import StateSpec
 
 REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
 RACK_ID_MAX = REPLICA_NAME_MAX - len("-17")  # 18 replicas of one node each
@@ -316,6 +318,9 @@ class FleetSpec(FileModel):
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()
+    state: StateSpec = StateSpec()
+    # `global` is a word of Python. None: nothing is shared, there is no global stack.
+    global_spec: GlobalSpec | None = Field(default=None, alias="global")
     regions: tuple[RegionSpec, ...] = Field(
         min_length=1, description="a list of regions with name and racks"
     )
