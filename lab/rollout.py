@@ -33,6 +33,7 @@ from infra.rollout.stack import FileConfig, Stack
 from infra.rollout.waiting import Waiter
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
+from infra.state.files import FileState
 from infra.values import assigned_releases, region_plan
 from lab.agent_settings import SETTINGS_FILE, AgentSettings
 from lab.engines import mocked_engines
@@ -206,7 +207,7 @@ class LabRollouts:
             layer="serving",
             settings=replace(self._settings[name], fleet=self.fleet.path),
             work_dir=self.home / "pulumi",
-            backend=self.lab_dir / "lab" / "pulumi",
+            state=FileState.below(self.lab_dir / "lab" / "pulumi"),
             env=self._env,
             say=self.around.progress.note,
         )
