@@ -133,18 +133,18 @@ class Rack(FileModel):
 
 
 def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
-    seen: dict[str, int] = {}
     for index, rack in racks.items():
-        path = ("racks", index, "capacity", "reservation_group")
         if rack.reservation_group.split("/")[2] != cluster.subscription:
+            path = ("racks", index, "capacity", "reservation_group")
             what = "the reservation group is in another subscription"
             yield Fault(path, what, f"Name one of {cluster.subscription}")
-        same = rack.reservation_group.lower()  # Azure's ids have no case
-        if same in seen:
-            what = f"the reservation group is that of racks[{seen[same]}] too"
-            fix = "Give each rack its own, with 18 reserved"
-            yield Fault(path, what, fix)
-        seen.setdefault(same, index)
 
 
-SCHEMA = CloudSchema(cluster=Cluster, rack=Rack, needs_capacity=True, faults=_faults)
+SCHEMA = CloudSchema(
+    cluster=Cluster,
+    rack=Rack,
+    needs_capacity=True,
+    exclusive="reservation_group",
+    name_max=54,  # of AKS's DNS prefix
+    faults=_faults,
+)

@@ -12,9 +12,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fleet.clouds.fields import Cidr, check_apart, matching
+from fleet.clouds.fields import Cidr, SystemCount, check_apart, matching
 from fleet.clouds.part import CloudSchema, Fault
-from fleet.schema import FileModel, Text
+from fleet.schema import FileModel, Text, refuse
 
 Zone = Annotated[str, matching(r"[A-Z0-9-]+[0-9]+[A-Z]", "availability zone", "US-EAST-02A")]
 # gb300-4x on InfiniBand, gb300-4x-e on RoCE. Unverified: from third parties' public code.
@@ -32,7 +32,18 @@ class Network(FileModel):
     @model_validator(mode="after")
     def _apart(self) -> Self:
         check_apart((name, getattr(self, name)) for name in type(self).model_fields)
+        if not self.hosts.endswith("/18"):  # CoreWeave takes no other size
+            raise refuse(f"hosts: {self.hosts} is no /18", "Take a /18, for example 10.128.0.0/18")
         return self
+
+
+class SystemNodes(FileModel):
+    """The nodes for everything but engines."""
+
+    instance_type: InstanceType = Field(
+        description="one without GPUs, for example cd-gp-a192-genoa"
+    )
+    count: SystemCount = 3
 
 
 class Cluster(FileModel):
@@ -40,6 +51,8 @@ class Cluster(FileModel):
 
     zone: Zone = Field(description="the availability zone, for example US-EAST-02A")
     network: Network = Network()
+    # Whether addresses that nodes announce are seen by the internet, for a public gateway.
+    public_services: bool = False
     # CKS has no allow list: private, or open to everybody who holds a token.
     public: bool = False
     # A kubeconfig of the cluster, on the machine that runs `up`, relative to the fleet file.
@@ -49,6 +62,7 @@ class Cluster(FileModel):
     # What a node pool counts. Unverified which of the two an account's CKS wants: CoreWeave's
     # reference has targetRacks for NVL72 in one edition, and targetNodes only in another.
     size_in: Literal["racks", "nodes"] = "racks"
+    system_nodes: SystemNodes | None = None  # None: a pool for everything but engines is there
 
 
 class Rack(FileModel):
@@ -59,4 +73,10 @@ def _faults(_cluster: Cluster, _racks: Mapping[int, Rack]) -> Iterator[Fault]:
     return iter(())
 
 
-SCHEMA = CloudSchema(cluster=Cluster, rack=Rack, needs_capacity=False, faults=_faults)
+SCHEMA = CloudSchema(
+    cluster=Cluster,
+    rack=Rack,
+    needs_capacity=False,
+    name_max=30,  # CKS
+    faults=_faults,
+)

@@ -134,4 +134,10 @@ def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
         seen.setdefault(rack.path, index)
 
 
-SCHEMA = CloudSchema(cluster=Cluster, rack=Rack, needs_capacity=True, faults=_faults)
+SCHEMA = CloudSchema(
+    cluster=Cluster,
+    rack=Rack,
+    needs_capacity=True,
+    name_max=40,  # GKE
+    faults=_faults,
+)

@@ -34,15 +34,21 @@ class Cluster(FileModel):
     """One cluster of Managed Kubernetes."""
 
     project: Project = Field(description="the project's id; credentials of another one fail")
-    nodes: Cidr = "10.144.0.0/13"  # of nodes and pods
+    # Of the credentials' configuration file; None: what the environment has.
+    profile: Text | None = None
+    nodes: Cidr | None = None  # of nodes and pods; None: from the pools of the new network
     services: Cidr = "10.152.0.0/16"
     # The InfiniBand fabric of the capacity blocks: racks in one fabric reach each other over RDMA.
     fabric: Text = Field(description="the fabric's name, which the capacity block group shows")
-    # Unverified: what Nebius calls the trays of a GB300 NVL72; so there is no default.
-    platform: Text = Field(description="the GPU platform, as `nebius compute platform list` has it")
-    preset: Text = Field(description="the preset of one tray, with 4 GPUs")
-    # None: no driver in the image, which is what a node group with DRA wants.
-    drivers_preset: Text | None = None
+    # Unverified: the name and the preset's, from third parties' public code.
+    platform: Text = "gpu-gb300"
+    preset: Text = Field(description="of one tray; `nebius compute platform list` shows it")
+    # The driver in the nodes' image. Unverified: that GB300's image must hold one.
+    drivers_preset: Text = Field(description="of the GPU driver in the image, for example cuda13.0")
+    # Nebius's own DRA for GPUs takes the device plugin away, which engines ask for GPUs.
+    managed_dra: bool = False
+    # Unverified: whether Nebius takes cloud-init without a key; None: without.
+    ssh_key: Text | None = None  # a public one
     system_nodes: SystemNodes
 
 
@@ -53,7 +59,7 @@ class Rack(FileModel):
     disk_gib: DiskGib = 500  # root; weights go to the node's own disks
 
 
-def _faults(cluster: Cluster, _racks: Mapping[int, Rack]) -> Iterator[Fault]:
+def _faults(_cluster: Cluster, _racks: Mapping[int, Rack]) -> Iterator[Fault]:
     return iter(())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pulumi
@@ -34,6 +35,7 @@ class Place:
     kubernetes: str  # major.minor
     nodes_per_rack: int
     gpus_per_node: int
+    folder: Path = Path()  # of the fleet file, which paths in it are relative to
 
     @property
     def name(self) -> str:

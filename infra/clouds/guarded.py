@@ -10,13 +10,13 @@ from infra.clouds.protected import kept
 
 
 def guarded(
-    kind: type[pulumi.CustomResource],
+    kind: type[pulumi.CustomResource] | str,
     provider: pulumi.ProviderResource,
     *,
     ignore: Sequence[str] = (),
     after: Sequence[pulumi.Resource] = (),
 ) -> pulumi.ResourceOptions:
-    """Give the options of a resource of a kind.
+    """Give the options of a resource of a kind, its class or its type token.
 
     `ignore`: inputs that others change while the cluster runs, an autoscaler or a drain.
     """
@@ -25,4 +25,5 @@ def guarded(
         ignore_changes=list(ignore) or None,
         depends_on=list(after) or None,
     )
-    return kept(str(vars(kind)["pulumi_type"]), options)
+    token = kind if isinstance(kind, str) else str(vars(kind)["pulumi_type"])
+    return kept(token, options)
