@@ -6,11 +6,12 @@ hand, `pulumi config set` writes the same keys. One table says what there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+from fleet.api_version import newer_fault
 from fleet.errors import ConfigError
 from fleet.folders import host_folder_fault
 from fleet.load import load_release
@@ -38,6 +39,8 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
     "serial": ("serial", "number"),
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
+CLUSTER_KEYS = ("fleet", "region")
+VERSION_KEY = "apiVersion"  # of the configuration itself; not set: ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +86,7 @@ def to_config(settings: Settings) -> dict[str, object]:
 
 def from_config(config: StackConfig) -> Settings:
     """Read settings from stack configuration, and load the releases that they name."""
-    missing = [key for key in REQUIRED_KEYS if not config.get(key)]
-    if missing:
-        raise ConfigError(
-            f"stack configuration: {', '.join(missing)} not set. "
-            f"Run `pulumi config set {missing[0]} VALUE`."
-        )
+    _require(config, REQUIRED_KEYS)
     fleet = Path(config.get("fleet") or "").resolve()
     names = config.get_object("releases") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -102,6 +100,23 @@ def from_config(config: StackConfig) -> Settings:
         releases=tuple(names),
         options=replace(options, releases=by_id(zip(names, releases, strict=True))),
     )
+
+
+def fleet_and_region(config: StackConfig) -> tuple[Path, str]:
+    """Read what a cluster's stack is told: the fleet file, and a region of it."""
+    _require(config, CLUSTER_KEYS)
+    return Path(config.get("fleet") or "").resolve(), config.get("region") or ""
+
+
+def _require(config: StackConfig, keys: Sequence[str]) -> None:
+    if fault := newer_fault(config.get(VERSION_KEY)):
+        raise ConfigError(f"stack configuration: {VERSION_KEY}: {fault[0]}. {fault[1]}.")
+    missing = [key for key in keys if not config.get(key)]
+    if missing:
+        raise ConfigError(
+            f"stack configuration: {', '.join(missing)} not set. "
+            f"Run `pulumi config set {missing[0]} VALUE`."
+        )
 
 
 def _options(config: StackConfig) -> Options:
