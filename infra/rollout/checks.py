@@ -35,6 +35,7 @@ class EnginePod:
     deleting: bool
     routed: bool
     address: str | None
+    node: str = ""  # "": not placed yet
 
 
 def floor_broken(
