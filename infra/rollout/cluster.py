@@ -47,11 +47,13 @@ class Cluster:
     kubeconfig: Path
     namespace: str
     reach: Callable[[str], str] = lambda address: address  # how this machine gets to a pod
+    context: str | None = None  # of the kubeconfig; None: its current one
+    go_on: str = "k3fleet rollout resume"  # what to type once the API server is well again
 
     @cached_property
     def client(self) -> Client:
         """Client of the API server; no request of it waits for ever."""
-        config = KubeConfig.from_file(self.kubeconfig)
+        config = KubeConfig.from_file(self.kubeconfig).get(self.context)
         return Client(
             config=config,
             namespace=self.namespace,
@@ -150,7 +152,7 @@ class Cluster:
             kind = ApplyError if refused else AwayError
             raise kind(
                 f"{self.region}: its API server did not do what was asked: {error}. "
-                "See that it answers, then `k3fleet rollout resume`."
+                f"See that it answers, then `{self.go_on}`."
             ) from error
 
 

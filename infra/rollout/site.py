@@ -25,6 +25,7 @@ from infra.rollout.checks import (
     weights_missing,
 )
 from infra.rollout.cluster import AwayError
+from infra.rollout.draining import drain
 from infra.rollout.driver import Result
 from infra.rollout.judging import smoke, watched
 from infra.rollout.part import Part, named
@@ -35,10 +36,6 @@ from infra.rollout.waiting import Waiter
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
 LOCKED_S = 300.0
-# A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
-OUT_OF_ROUTING_S = 60.0
-# A frontend hears of it a moment later, and may have sent a request meanwhile.
-HEARD_S = 2.0
 # An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
 AWAY_S = 300.0
 # What fails in these must not go on answering while people decide.
@@ -62,7 +59,7 @@ class RegionsSite:
     def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
             "preflight": self._preflight,
-            "drain": self._drain,
+            "drain": drain,
             "assign": self._assign,
             "apply": self._apply,
             "verify": self._verify,
@@ -141,37 +138,6 @@ class RegionsSite:
         if part.forwards and absent:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)
-
-    def _drain(self, part: Part) -> Result:
-        """Take the replicas out of routing, then let their streams end."""
-        part.route(on=False)
-        leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
-        names = {pod.name for pod in leaders}
-
-        def still_routed() -> str:
-            return listed(
-                f"{name} is still in routing"
-                for name in sorted(names & part.region.cluster.in_routing())
-            )
-
-        waited = part.waiter.until(still_routed, OUT_OF_ROUTING_S)
-        if waited.how != "held":
-            return unsure(waited)
-        budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
-        if not budgets:
-            return OK
-        heard_s = part.waiter.clock() + HEARD_S
-
-        def busy() -> str:
-            streams = part.region.streams(part.replicas)
-            early = part.waiter.clock() < heard_s
-            return streams or ("frontends may not have heard yet" if early else "")
-
-        waited = part.waiter.until(busy, max(*budgets, HEARD_S))
-        if waited.how == "stopped":
-            return unsure(waited)
-        late = waited.how == "late"
-        return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
 
     def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))
