@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from fleet.errors import ConfigError
-from infra.outputs import ClusterOutputs, read_outputs
+from infra.outputs import MODELS, ClusterOutputs, Layer, read_outputs
 
 CLUSTER = {
     "region": "us-east",
@@ -28,6 +30,14 @@ def test_outputs_are_read_as_they_were_written() -> None:
 def test_what_a_newer_k3fleet_adds_is_left_aside() -> None:
     """Regions are brought up one after the other: the two versions meet."""
     assert read_outputs("cluster", "cluster-us-east", {**CLUSTER, "later": 1})
+
+
+@pytest.mark.parametrize("layer", sorted(MODELS))
+def test_an_output_that_is_null_is_not_stored(layer: Layer) -> None:
+    """The engine leaves it out, so a reader may not count on a key whose value may be None."""
+    fields = MODELS[layer].model_fields.items()
+    empty = [name for name, field in fields if type(None) in get_args(field.annotation)]
+    assert [name for name, field in fields if name in empty and field.is_required()] == []
 
 
 def test_a_missing_output_names_stack_key_and_remedy() -> None:
