@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "render": LazyCommand("cli.render:render", "Write the Kubernetes manifests as files."),
     "lint": LazyCommand("cli.lint:lint", "Find mistakes in manifests, with reason and fix."),
     "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
+    "config": LazyCommand("cli.config:config", "Check what makes clusters, without Pulumi."),
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
@@ -47,6 +48,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
     ),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+    "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }
 
 

@@ -17,7 +17,10 @@ Layer = Literal["global", "cluster", "platform", "serving"]
 
 
 class Outputs(BaseModel):
-    """Outputs of a stack; a newer k3fleet may have added some, which are left aside."""
+    """Outputs of a stack; a newer k3fleet may have added some, which are left aside.
+
+    What may be None has that as its default: the engine does not store outputs that are null.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=False)
 
@@ -38,8 +41,8 @@ class ClusterOutputs(Outputs):
     region: str
     cloud: str
     cluster_name: str
-    endpoint: str | None  # https://…; None: only the kubeconfig says
-    ca: str | None  # the public certificate, base64 of PEM; None: only the kubeconfig says
+    endpoint: str | None = None  # https://…; None: only the kubeconfig says
+    ca: str | None = None  # the public certificate, base64 of PEM; None: only the kubeconfig says
     racks: dict[str, str]  # rack id -> name of its node group, pool or label value
     kubeconfig_command: tuple[str, ...]  # words of a command that gets a kubeconfig; no token
 
