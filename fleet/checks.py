@@ -13,9 +13,10 @@ from typing import TypeGuard
 from fleet.errors import Problem
 from fleet.hardware import Hardware
 from fleet.packing import replicas_that_fit
+from fleet.region_spec import RackSpec
 from fleet.release import Release
 from fleet.schema import found_text, suggestion
-from fleet.spec import FleetSpec, RackSpec
+from fleet.spec import FleetSpec
 from fleet.yaml_document import Document, NodePath
 
 MAX_RACKS = 2000  # 144,000 GPUs; `plan` takes two seconds for them

@@ -6,11 +6,12 @@ hand, `pulumi config set` writes the same keys. One table says what there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+from fleet.api_version import newer_fault
 from fleet.errors import ConfigError
 from fleet.folders import host_folder_fault
 from fleet.load import load_release
@@ -21,8 +22,6 @@ from infra.options import Options
 Kind = Literal["text", "number", "flag", "object"]
 # Layers of a fleet in the order in which they are built; `global` is one stack for all regions.
 StackLayer = Literal["global", "cluster", "platform", "serving"]
-# Grows when an older k3fleet would misread a stack's configuration; 1 is not written.
-CONFIG_VERSION = 1
 
 # Stack configuration key -> field of Options. What is not set keeps the default there.
 OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
@@ -42,7 +41,9 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
     "serial": ("serial", "number"),
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
-OTHER_KEYS = ("context", "releases", "configVersion")
+CLUSTER_KEYS = ("fleet", "region")
+VERSION_KEY = "apiVersion"  # of the configuration itself; not set: ours
+OTHER_KEYS = ("context", "releases", VERSION_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +103,7 @@ def to_config(settings: Settings | StackPlace) -> dict[str, object]:
 
 def from_config(config: StackConfig) -> Settings:
     """Read settings from stack configuration, and load the releases that they name."""
-    if (version := config.get_int("configVersion") or 1) > CONFIG_VERSION:
-        raise newer_config(f"configVersion {version}, this one knows {CONFIG_VERSION}")
-    missing = [key for key in REQUIRED_KEYS if not config.get(key)]
-    if missing:
-        raise ConfigError(
-            f"stack configuration: {', '.join(missing)} not set. "
-            f"Run `pulumi config set {missing[0]} VALUE`."
-        )
+    _require(config, REQUIRED_KEYS)
     fleet = Path(config.get("fleet") or "").resolve()
     names = config.get_object("releases") or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -132,6 +126,23 @@ def newer_config(why: str) -> ConfigError:
         f"stack configuration: written by a newer k3fleet ({why}). "
         "Bring this k3fleet up to date, then run again."
     )
+
+
+def fleet_and_region(config: StackConfig) -> tuple[Path, str]:
+    """Read what a cluster's stack is told: the fleet file, and a region of it."""
+    _require(config, CLUSTER_KEYS)
+    return Path(config.get("fleet") or "").resolve(), config.get("region") or ""
+
+
+def _require(config: StackConfig, keys: Sequence[str]) -> None:
+    if fault := newer_fault(config.get(VERSION_KEY)):
+        raise ConfigError(f"stack configuration: {VERSION_KEY}: {fault[0]}. {fault[1]}.")
+    missing = [key for key in keys if not config.get(key)]
+    if missing:
+        raise ConfigError(
+            f"stack configuration: {', '.join(missing)} not set. "
+            f"Run `pulumi config set {missing[0]} VALUE`."
+        )
 
 
 def _options(config: StackConfig) -> Options:

@@ -57,9 +57,7 @@ def read_pending(exported: Mapping[str, Any]) -> tuple[Pending, ...]:
     return tuple(_pending(item) for item in found)
 
 
-def closings(
-    pending: Iterable[Pending], exists: Callable[[Pending], bool]
-) -> tuple[Closing, ...]:
+def closings(pending: Iterable[Pending], exists: Callable[[Pending], bool]) -> tuple[Closing, ...]:
     """Decide about each; `exists` looks into the cluster."""
     return tuple(_closing(item, exists) for item in pending)
 

@@ -55,9 +55,9 @@ class Planning:
             if region:
                 require_account(self.stacks, region)
                 yield from self._require_alone(region, layers)
-            for layer in reversed(layers):
-                if self._exists(layer, region):
-                    plans.append((yield from self._destroyed(layer, region)))
+            for layer in filter(lambda one: self._exists(one, region), reversed(layers)):
+                plan = yield from self._destroyed(layer, region)
+                plans.append(plan)
         except FleetError as error:
             return Planned(region=region, stacks=tuple(plans), error=error)
         return Planned(region=region, stacks=tuple(plans))
@@ -165,7 +165,9 @@ def protected_in(exported: Mapping[str, Any]) -> tuple[Touched, ...]:
     """Find what is protected in an exported stack."""
     return tuple(
         replace(
-            _deleted(str(item["urn"])), type=str(item["type"]), retained=bool(item.get("retainOnDelete"))
+            _deleted(str(item["urn"])),
+            type=str(item["type"]),
+            retained=bool(item.get("retainOnDelete")),
         )
         for item in resources_of(exported)
         if item.get("protect")
