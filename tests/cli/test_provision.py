@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from fake_cluster import FakeCluster, fake_cluster
-from fake_pulumi import FakePulumi, error, step, summary
+from fake_pulumi import error, step, summary
+from provision_place import Place
 
-from cli.main import main
 from fleet.load import load_fleet
 
 EAST = [
@@ -23,67 +20,6 @@ EAST = [
     *("platform-us-east up", "serving-us-east init", "serving-us-east up"),
 ]
 OLD = "r-old"
-
-
-@dataclass
-class Place:
-    """A folder with a fleet file, a stand-in for Pulumi, and one for the cluster."""
-
-    folder: Path
-    pulumi: FakePulumi
-    cluster: FakeCluster
-    capture: pytest.CaptureFixture[str]
-    out: str = ""
-    err: str = ""
-
-    @property
-    def fleet(self) -> Path:
-        return self.folder / "fleet.yaml"
-
-    def write(self, *regions: str, **more: Any) -> None:
-        """Write a fleet file whose regions have a rack each."""
-        listed = [
-            {"name": name, "context": name, "racks": [{"id": f"{name}-r01", "healthy_nodes": 4}]}
-            for name in regions
-        ]
-        data = {"apiVersion": "k3fleet/v1", "name": "demo", "release": "vllm-tp8-dcp8"}
-        self.fleet.write_text(yaml.safe_dump({**data, "regions": listed, **more}))
-
-    def run(self, *words: str) -> int:
-        """Run a command, and read what it printed."""
-        command, *rest = words
-        code = main([command, str(self.fleet), *rest])
-        self.out, self.err = self.capture.readouterr()
-        return code
-
-    def brought_up(self) -> None:
-        """Have a fleet that is up."""
-        assert self.run("up", "--yes") == 0, self.err
-        (self.pulumi.folder / "calls.jsonl").unlink()
-
-    def outputs(self, **values: Any) -> dict[str, Any]:
-        """Answer for the deployed stack's outputs."""
-        return {"prints": json.dumps({"region": "us-east", "namespace": "k3", **values})}
-
-    def releases(self, identity: str) -> dict[str, str]:
-        return {f"us-east-r01-{slot}": identity for slot in range(2)}
-
-
-@pytest.fixture
-def place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Place]:
-    """Give a place with one region, from which nothing leads to this machine's own clusters."""
-    pulumi = FakePulumi(tmp_path / "fake")
-    monkeypatch.chdir(tmp_path)
-    for name, value in {**pulumi.env, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    with fake_cluster() as cluster:
-        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig", "us-east")
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        made = Place(tmp_path, pulumi, cluster, capsys)
-        made.write("us-east")
-        yield made
 
 
 def test_a_new_region_comes_up_layer_by_layer(place: Place) -> None:
