@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
+    "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(

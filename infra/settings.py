@@ -120,14 +120,6 @@ def from_config(config: StackConfig) -> Settings:
     )
 
 
-def newer_config(why: str) -> ConfigError:
-    """Say that a stack was told something by a newer k3fleet than this one."""
-    return ConfigError(
-        f"stack configuration: written by a newer k3fleet ({why}). "
-        "Bring this k3fleet up to date, then run again."
-    )
-
-
 def fleet_and_region(config: StackConfig) -> tuple[Path, str]:
     """Read what a cluster's stack is told: the fleet file, and a region of it."""
     _require(config, CLUSTER_KEYS)
@@ -143,6 +135,14 @@ def _require(config: StackConfig, keys: Sequence[str]) -> None:
             f"stack configuration: {', '.join(missing)} not set. "
             f"Run `pulumi config set {missing[0]} VALUE`."
         )
+
+
+def newer_config(why: str) -> ConfigError:
+    """Say that a stack was told something by a newer k3fleet than this one."""
+    return ConfigError(
+        f"stack configuration: written by a newer k3fleet ({why}). "
+        "Bring this k3fleet up to date, then run again."
+    )
 
 
 def _options(config: StackConfig) -> Options:

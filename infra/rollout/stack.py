@@ -22,6 +22,7 @@ from infra.settings import (
     newer_config,
 )
 from infra.stacks import StackRunner, UpResult
+from infra.staging import node_labels
 
 PROJECT = "k3fleet-serving"
 
@@ -155,6 +156,10 @@ class Stack:
             for item in render_region(self.fleet, settings.region, "serving", options)
             if item["kind"] == "LeaderWorkerSet"
         }
+
+    def weights_labels(self, identity: str) -> Mapping[str, str]:
+        """Give the labels of nodes that hold a release's weights; none where others bring them."""
+        return node_labels(self.release(identity), self.fleet, self._settings().options)
 
     def release(self, identity: str) -> Release:
         """Give a release by its id; raise ConfigError where its file is another one by now."""
