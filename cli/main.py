@@ -47,6 +47,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "bootstrap": LazyCommand(
         "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
     ),
+    "up": LazyCommand("cli.provision:up", "Bring a fleet's stacks up to its file."),
+    "preview": LazyCommand("cli.provision:preview", "Show what `up` would do. Changes nothing."),
+    "destroy": LazyCommand("cli.provision:destroy", "Take stacks down, but what is protected."),
+    "refresh": LazyCommand("cli.provision_state:refresh", "Read stacks again from what is there."),
+    "outputs": LazyCommand("cli.provision_state:outputs", "Show what the stacks left."),
+    "unlock": LazyCommand("cli.provision_state:unlock", "Remove the locks of dead updates."),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }

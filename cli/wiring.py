@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +16,9 @@ from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
 WEBHOOK = "K3FLEET_WEBHOOK"  # an address that is a secret must not be in a file
+_SECRET_NAME = re.compile(
+    "TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|WEBHOOK|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL"
+)
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -56,3 +61,31 @@ def _surroundings(work_dir: Path) -> Surroundings:
         progress=TerminalProgress(sys.stderr),
         now=lambda: datetime.now(UTC),
     )
+
+
+def kubeconfigs(given: Path | None) -> tuple[Path, ...]:
+    """Return the kubeconfigs to look for a context in, as kubectl does."""
+    if given:
+        return (given.absolute(),)
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    home = Path(os.environ.get("HOME", "/")) / ".kube" / "config"
+    return tuple(Path(part).absolute() for part in named) or (home,)
+
+
+def known_secrets() -> frozenset[str]:
+    """Return the values of the environment that must not be shown, by the variables' names."""
+    found: set[str] = set()
+    for name, value in os.environ.items():
+        if not _SECRET_NAME.search(name.upper()):
+            continue
+        if not value.startswith("/"):
+            found.add(value)
+        elif name.endswith("_FILE"):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                found.add(Path(value).read_text(encoding="utf-8").strip())
+    return frozenset(found)
+
+
+def user_name() -> str:
+    """Return who runs this process, for locks."""
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())

@@ -7,13 +7,11 @@ Nothing here is a secret: outputs are stored and printed in clear.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleet.errors import ConfigError
-
-Layer = Literal["global", "cluster", "platform", "serving"]
+from infra.settings import StackLayer
 
 
 class Outputs(BaseModel):
@@ -60,11 +58,12 @@ class ServingOutputs(Outputs):
 
     region: str
     namespace: str
+    cluster_uid: str | None = None  # as of the platform
     serial: int
     releases: dict[str, str]  # replica -> release id
 
 
-MODELS: Mapping[Layer, type[Outputs]] = {
+MODELS: Mapping[StackLayer, type[Outputs]] = {
     "global": GlobalOutputs,
     "cluster": ClusterOutputs,
     "platform": PlatformOutputs,
@@ -72,7 +71,7 @@ MODELS: Mapping[Layer, type[Outputs]] = {
 }
 
 
-def read_outputs(layer: Layer, stack: str, values: Mapping[str, object]) -> Outputs:
+def read_outputs(layer: StackLayer, stack: str, values: Mapping[str, object]) -> Outputs:
     """Check a stack's outputs; raise ConfigError naming the stack and the first fault."""
     if not values:
         raise ConfigError(f"stack {stack}: no outputs. Run `k3fleet up --layer {layer}` first.")
