@@ -15,6 +15,7 @@ from fleet.clouds.part import CloudSchema, Fault
 from fleet.errors import ConfigError, Problem
 from fleet.load import Fleet, load_fleet
 from fleet.region_spec import RegionSpec
+from fleet.spec import FleetSpec
 from fleet.yaml_document import Document, read_document
 
 
@@ -36,27 +37,36 @@ def clusters_problems(document: Document, fleet: Fleet, only: str | None = None)
         document.problem(("regions", index, *fault.path), fault.what, fault.fix)
         for index, region in enumerate(fleet.spec.regions)
         if only in (None, region.name)
-        for fault in _region_faults(fleet.spec.name, region)
+        for fault in _region_faults(fleet.spec, region)
     ]
     return [*problems, *_shared(document, fleet, only)]
 
 
-def _region_faults(fleet: str, region: RegionSpec) -> Iterator[Fault]:
+def _region_faults(fleet: FleetSpec, region: RegionSpec) -> Iterator[Fault]:
     schema = SCHEMAS.get(region.cloud)
     if schema is None:
         what = f"clusters in {region.cloud} are not made by this k3fleet"
         fix = f"Use existing for a cluster that is there, or one of {', '.join(SCHEMAS)}"
         yield Fault(("cloud",), what, fix)
         return
-    name = f"{fleet}-{region.name}"
+    name = f"{fleet.name}-{region.name}"
     if len(name) > schema.name_max:
         what = f"the cluster would be called {name}, {len(name)} characters"
         fix = f"{region.cloud} allows {schema.name_max}: shorten the fleet's or the region's name"
         yield Fault(("name",), what, fix)
     yield from _rack_faults(schema, region)
+    yield from _version_faults(fleet.kubernetes, region)
     if region.cluster is not None:
         racks = {i: rack.capacity for i, rack in enumerate(region.racks) if rack.capacity}
         yield from schema.found_faults(region.cluster, racks)
+
+
+def _version_faults(kubernetes: str, region: RegionSpec) -> Iterator[Fault]:
+    """Hold a cloud that wants a whole release to the minor version that all clusters have."""
+    release = getattr(region.cluster, "version", None)
+    if release is not None and not release.removeprefix("v").startswith(f"{kubernetes}."):
+        what = f"{release} is no release of Kubernetes {kubernetes}, which the fleet file names"
+        yield Fault(("cluster", "version"), what, "Correct it, or kubernetes")
 
 
 def _rack_faults(schema: CloudSchema[Any, Any], region: RegionSpec) -> Iterator[Fault]:

@@ -43,4 +43,5 @@ def cluster_place(fleet: Fleet, name: str) -> Place:
         kubernetes=fleet.spec.kubernetes,
         nodes_per_rack=fleet.hardware.nodes_per_rack,
         gpus_per_node=fleet.hardware.gpus_per_node,
+        folder=fleet.path.parent,
     )

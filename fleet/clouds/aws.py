@@ -220,6 +220,8 @@ def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
     if missing := [name for name in NEEDED_ADDONS if name not in cluster.addons]:
         what = f"{', '.join(missing)} missing: without them no pod of a cluster gets to run"
         yield Fault(("cluster", "addons"), what, "Add each with a version")
+    for arn in sorted({arn for arn in cluster.admins if cluster.admins.count(arn) > 1}):
+        yield Fault(("cluster", "admins"), f"{found_text(arn)} is given twice", "Remove one")
     for arn in cluster.admins:
         if arn.split(":")[4] != cluster.account:
             what = f"{found_text(arn)} is of another account than {cluster.account}"

@@ -38,11 +38,11 @@ class Recorder(mocks.Mocks):
         """Give an id, and the inputs back as outputs."""
         if args.typ == "pulumi:pulumi:StackReference":
             return args.name, {"outputs": self.outputs, "secretOutputNames": []}
-        computed = {
-            key: value.format(name=args.name) if isinstance(value, str) else value
-            for key, value in self.computed.get(args.typ, {}).items()
-        }
-        return f"{args.name}-id", {"arn": f"arn:mock:{args.name}", **computed, **args.inputs}
+        outputs: dict[str, Any] = {"arn": f"arn:mock:{args.name}", **args.inputs}
+        for key, value in self.computed.get(args.typ, {}).items():
+            given = outputs.get(key)
+            outputs[key] = {**given, **value} if isinstance(given, dict) else value
+        return f"{args.name}-id", outputs
 
     def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
         """Answer a function of a provider with nothing."""
