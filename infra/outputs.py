@@ -28,9 +28,10 @@ class GlobalOutputs(Outputs):
 
     fleet: str
     weights_bucket: str | None = None
-    weights_key: str | None = None  # ARN or name of the KMS key
+    weights_buckets: dict[str, str] = {}  # AWS region -> bucket, the source's too
+    weights_key: str | None = None  # ARN of the KMS key; its replicas differ in the region only
     endpoint: str | None = None  # the name that all gateways answer to
-    registry: str | None = None
+    registries: dict[str, str] = {}  # AWS region -> host of the registry with the caches
 
 
 class ClusterOutputs(Outputs):
