@@ -43,6 +43,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
+    "bootstrap": LazyCommand(
+        "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
+    ),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
 }
 
@@ -61,7 +64,9 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
+        another one, 12 a change that was not allowed, 13 credentials of another account,
+        70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 
