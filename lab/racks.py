@@ -34,9 +34,8 @@ from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
 from infra.values import region_plan
 from lab.rehearsal import Surroundings
-from lab.rollout import TIME, LabRollouts, who
+from lab.rollout import TIME, LabRollouts, site_region, who
 from lab.state import read_state as read_lab
-from verify.smoke import worker_answers
 
 GO_ON = "k3fleet racks list"
 
@@ -115,21 +114,7 @@ class RackPlaces:
 
     def site(self, region: str) -> SiteRegion:
         """Give a region as a rollout sees it; its stack is only asked for releases."""
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.clusters[region],
-            stack=self._stack(region),
-            racks={
-                replica: rack.id
-                for rack in self.plans[region].racks
-                for replica in rack.replica_names
-            },
-            ask=ask,
-        )
+        return site_region(self.fleet, self.clusters[region], self._stack(region))
 
     def _stack(self, region: str) -> Stack:
         if self.lab is not None:

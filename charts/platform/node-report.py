@@ -87,8 +87,9 @@ def imex_state(host: Path) -> str:
         return "masked"
     if found.is_file() and found.stat().st_size == 0:
         return "masked"
-    wanted = [path for folder in folders for path in folder.glob(f"*.wants/{UNIT}")]
-    return "enabled" if wanted else "disabled"
+    wants = [path / UNIT for folder in folders for path in folder.glob("*.wants")]
+    # Links of the node lead nowhere in a pod, and are links all the same.
+    return "enabled" if any(p.is_symlink() or p.exists() for p in wants) else "disabled"
 
 
 def disk(host: Path, folder: str) -> Json | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rack_world import NODES, SETS, KilledError, RackWorld, cluster_of
 
 from fleet.errors import ApplyError, BusyError, CapacityError
+from fleet.rollout.answers import Asked
 from fleet.rollout.strategy import Deadlines, Floor
 from infra.racks.work import RackWork
 from infra.rollout.region import SiteRegion
@@ -46,6 +47,7 @@ class Site:
             stack=Stack(),  # type: ignore[arg-type]
             racks={f"{RACK}-{slot}": RACK for slot in range(self.replicas)},
             ask=lambda _url, _worker: True,
+            probe=lambda _url, _worker, _release: Asked(),
         )
         return RackWork(
             region=region,
