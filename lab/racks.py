@@ -55,17 +55,28 @@ class RackPlaces:
         cls, fleet: Fleet, around: Surroundings, *, lab_dir: Path | None, kubeconfig: Path | None
     ) -> RackPlaces:
         """Take the lab that is named or up; with a kubeconfig, or without a lab, real clusters."""
-        plans = {region.name: region for region in make_plan(fleet).regions}
         if lab_dir is not None or (kubeconfig is None and _lab_is_up(around.work_dir)):
             lab = LabRollouts.of(fleet, around, lab_dir)
             clusters = {name: replace(own, go_on=GO_ON) for name, own in lab.regions().items()}
-            return cls(fleet=fleet, around=around, clusters=clusters, lab=lab, plans=plans)
+            return cls.reached(fleet, around, clusters, lab)
         where = kubeconfig or default_kubeconfig(around.environ)
         clusters = {
             spec.name: _cluster(fleet, spec.name, where, spec.context)
             for spec in fleet.spec.regions
         }
-        return cls(fleet=fleet, around=around, clusters=clusters, lab=None, plans=plans)
+        return cls.reached(fleet, around, clusters)
+
+    @classmethod
+    def reached(
+        cls,
+        fleet: Fleet,
+        around: Surroundings,
+        clusters: Mapping[str, Cluster],
+        lab: LabRollouts | None = None,
+    ) -> RackPlaces:
+        """Take clusters that are known, one for each region."""
+        plans = {region.name: region for region in make_plan(fleet).regions}
+        return cls(fleet=fleet, around=around, clusters=clusters, lab=lab, plans=plans)
 
     @property
     def said(self) -> str:

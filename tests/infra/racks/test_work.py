@@ -136,7 +136,7 @@ def test_a_floor_is_kept_before_anything_is_touched() -> None:
     rig = site(floor=Floor(rack=0.5, region=0.0))
     work = rig.work()
     with pytest.raises(CapacityError, match=r"rack r01: .*the floor is 2"):
-        work.require_floor(work.plan(["r01-n00", "r01-n02", "r01-n04"]))
+        work.require_possible(work.plan(["r01-n00", "r01-n02", "r01-n04"]))
     assert rig.world.log == []
 
 
