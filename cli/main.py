@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
+    "capacity": LazyCommand("cli.capacity:capacity", "Find, buy, watch and extend racks."),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
 }
 
@@ -60,7 +61,9 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 13 another account's credentials, 16 the cloud,
+        17 nothing was bought, 18 a purchase whose outcome is not known,
+        70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 
