@@ -62,7 +62,10 @@ def find(fleet_file: Path, work_dir: Path | None, output: str, **options: Any) -
     search = _search(at, options)
     for region in regions:
         check_account(at.access, region, account_of(at.fleet, region))
-    found = find_offers(at.access, search, regions, told=TerminalProgress(sys.stderr).update)
+    progress = TerminalProgress(sys.stderr)
+    progress.step(f"asking AWS for {search.racks} x {search.rack_type}")
+    found = find_offers(at.access, search, regions, told=progress.update)
+    progress.note(f"asked {', '.join(regions)}: {len(found.offers)} offers")
     at.receipts.save_quotes(found.offers)
     zones = _zones(at, found)
     if options["opt_in"]:

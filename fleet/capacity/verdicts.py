@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from fleet.capacity.blocks import FAILED_STATES, OVER_STATES, PENDING_STATES, Block, Claim
 from fleet.capacity.deadlines import Timetable
@@ -176,4 +176,4 @@ def _of(block: Block, kind: str, text: str) -> Alarm:
 
 def utc_text(time: datetime) -> str:
     """Write a time as the fleet file reads it."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # boto3 gives the machine's own zone

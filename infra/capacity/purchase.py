@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from botocore.exceptions import (
@@ -220,7 +221,9 @@ def _refusal(error: Exception) -> str | None:
         return f"it was not sent ({type(error).__name__})"
     if isinstance(error, ClientError):
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        if 400 <= status < 500 or error_code(error) in _TURNED_AWAY:
+        if (400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT) or error_code(
+            error
+        ) in _TURNED_AWAY:
             return str(client_error(error, "aws")).removeprefix("aws: ").rstrip(".")
     return None
 
