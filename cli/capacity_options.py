@@ -17,7 +17,7 @@ from fleet.capacity.offers import Offer
 from fleet.capacity.order import Extension, check_fee, read_fee
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
-from infra.capacity.aws_access import AwsAccess, default_session
+from infra.capacity.aws_access import AwsAccess, default_access
 from infra.capacity.clock import Clock
 from infra.capacity.receipts import Receipts
 from lab.work_folder import mark
@@ -55,7 +55,7 @@ def desk(fleet_file: Path, work_dir: Path | None) -> Desk:
     mark(folder)
     return Desk(
         fleet=fleet,
-        access=AwsAccess(session=default_session()),
+        access=default_access(),
         receipts=Receipts(folder / "capacity"),
         clock=capacity_clock(),
     )

@@ -18,6 +18,7 @@ from capacity_fleet import NOW, RESERVATION, Moment, write_fleet
 from capacity_market import ZONE, Market, block, offer, opened
 from moto import mock_aws
 from moto.ec2.exceptions import EC2ClientError
+from werkzeug.exceptions import InternalServerError
 
 from cli.main import main
 from infra.capacity import aws_access
@@ -66,10 +67,9 @@ def shop(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    aws_access.default_session.cache_clear()
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # a second per test
     with mock_aws(), opened(market):
         yield Shop(market, moment, write_fleet(tmp_path), tmp_path / "work", capsys)
-    aws_access.default_session.cache_clear()
 
 
 def test_offers_are_sorted_by_the_price_of_a_rack_hour(shop: Shop) -> None:
@@ -260,16 +260,8 @@ def test_a_pending_payment_ends_the_wait_but_not_the_purchase(shop: Shop) -> Non
 
 
 def lose_the_answer() -> None:
-    raise LostError
-
-
-class LostError(EC2ClientError):
-    """AWS's own failure, after it has sold."""
-
-    code = 500
-
-    def __init__(self) -> None:
-        super().__init__("InternalError", "An internal error has occurred")
+    """Fail like AWS's front door, after the purchase went through it."""
+    raise InternalServerError
 
 
 def test_a_purchase_without_an_answer_is_found_by_its_tag(shop: Shop) -> None:
@@ -348,14 +340,23 @@ def test_on_a_terminal_fee_and_count_are_typed(
     assert (code, len(shop.market.ledger)) == (0 if paid else 3, paid)
 
 
+@pytest.fixture
+def no_session() -> Iterator[None]:
+    """Have credentials read anew, before and after."""
+    aws_access.default_access.cache_clear()
+    yield
+    aws_access.default_access.cache_clear()
+
+
 def clear_credentials(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(shop.work / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shop.work / "none"))
-    aws_access.default_session.cache_clear()
+    aws_access.default_access.cache_clear()
 
 
+@pytest.mark.usefixtures("no_session")
 def test_missing_credentials_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The most common first run."""
     shop.found()
