@@ -6,8 +6,9 @@ the region's `cloud` (fleet/clouds).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from fleet.clouds import Cloud, Offer, read_part
+from fleet.errors import ConfigError
 from fleet.schema import Count, FileModel, Text, check_dns_label, found_text, refuse
 
 REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
@@ -111,3 +113,22 @@ class RegionSpec(FileModel):
     @classmethod
     def _of_its_cloud(cls, value: object) -> FileModel | None:
         return read_part("cluster", value)
+
+
+class Named(Protocol):
+    """Anything that is called like a region."""
+
+    @property
+    def name(self) -> str: ...
+
+
+NamedT = TypeVar("NamedT", bound=Named)
+
+
+def named_region(regions: Sequence[NamedT], name: str, fleet: str) -> NamedT:
+    """Find a region by name, or say which ones there are."""
+    for region in regions:
+        if region.name == name:
+            return region
+    known = ", ".join(region.name for region in regions)
+    raise ConfigError(f"region {name}: not in fleet {fleet}. Use one of: {known}.")

@@ -12,7 +12,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
+from fleet.global_spec import GlobalSpec
 from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -28,6 +30,7 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.state_spec import StateSpec
 
 
 def _namespace(text: str) -> str:
@@ -78,6 +81,12 @@ def _quoted_version(value: object) -> object:
     if isinstance(value, float):
         raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
     return value
+
+
+def _not_newer(version: object) -> object:
+    if fault := newer_fault(version):
+        raise refuse(*fault)
+    return version
 
 
 def _rule_id(text: str) -> str:
@@ -245,7 +254,9 @@ class LintSpec(FileModel):
 class FleetSpec(FileModel):
     """The whole fleet file."""
 
-    api_version: Literal["k3fleet/v1"] = Field(alias="apiVersion", description="k3fleet/v1")
+    api_version: Annotated[Literal["k3fleet/v1"], BeforeValidator(_not_newer)] = Field(
+        alias="apiVersion", description="k3fleet/v1"
+    )
     name: DnsLabel = Field(description="a DNS label, for example demo")
     model: Text = DEFAULT_MODEL
     hardware: Text = DEFAULT_HARDWARE
@@ -264,6 +275,9 @@ class FleetSpec(FileModel):
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()
+    state: StateSpec = StateSpec()
+    # `global` is a word of Python. None: nothing is shared, there is no global stack.
+    global_spec: GlobalSpec | None = Field(default=None, alias="global")
     regions: tuple[RegionSpec, ...] = Field(
         min_length=1, description="a list of regions with name and racks"
     )

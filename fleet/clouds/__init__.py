@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from fleet.clouds import aws, existing
+from fleet.clouds import aws, azure, coreweave, existing, gcp, nebius, oci
 from fleet.clouds.part import CloudSchema, Fault, Offer, typed
 from fleet.schema import FileModel, refuse
 
@@ -22,6 +22,11 @@ CLOUDS: tuple[Cloud, ...] = get_args(Cloud)
 SCHEMAS: Mapping[Cloud, CloudSchema[Any, Any]] = {
     "existing": existing.SCHEMA,
     "aws": aws.SCHEMA,
+    "gcp": gcp.SCHEMA,
+    "oci": oci.SCHEMA,
+    "azure": azure.SCHEMA,
+    "coreweave": coreweave.SCHEMA,
+    "nebius": nebius.SCHEMA,
 }
 
 

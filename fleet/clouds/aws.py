@@ -21,6 +21,8 @@ from fleet.schema import Count, FileModel, Positive, Text, found_text, refuse, s
 # SDK's list yet; so this is a check of spelling, and `instance_types` of a cluster adds to it.
 RACK_INSTANCE_TYPES = ("p6e-gb200.36xlarge", "p6e-gb300.36xlarge")
 MIN_CONTROL_PLANE_ZONES = 2  # EKS refuses a cluster with one
+# The cluster is made without them, so that their versions are the fleet file's.
+NEEDED_ADDONS = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
 # What EKS calls the logs that its control plane can write.
 LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 
@@ -178,9 +180,8 @@ class Cluster(FileModel):
     logs: tuple[LogType, ...] = ("api", "audit", "authenticator")
     log_days: Annotated[Positive, Field(le=3653)] = 90  # 3653: CloudWatch's most
     system_nodes: SystemNodes = SystemNodes()
-    ami_release: AmiRelease | None = None  # of the racks' nodes; None: EKS takes the newest
     addons: dict[Text, AddonVersion] = Field(
-        description="add-ons with their pinned versions, for example vpc-cni: v1.20.4-eksbuild.2"
+        description="add-ons with pinned versions: `aws eks describe-addon-versions` lists them"
     )
     instance_types: tuple[InstanceType, ...] = ()  # that racks may have, beside those known here
 
@@ -209,11 +210,23 @@ class Rack(FileModel):
     # 0 for a block that is not active yet: EKS would report launch errors until it is.
     initial_nodes: Annotated[Count, Field(le=18)] = 18  # an UltraServer x72 has 18 instances
     disk_gib: Annotated[Positive, Field(ge=50, le=16_384)] = 500  # root; weights go to the NVMe
+    # Of the nodes' AMI. Per rack, so that a new one comes to one rack at a time. None: the newest
+    # at the time when the rack is made.
+    ami_release: AmiRelease | None = None
 
 
 def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
     yield from _zone_faults(cluster)
-    reservations: dict[str, int] = {}
+    if missing := [name for name in NEEDED_ADDONS if name not in cluster.addons]:
+        what = f"{', '.join(missing)} missing: without them no pod of a cluster gets to run"
+        yield Fault(("cluster", "addons"), what, "Add each with a version")
+    for arn in sorted({arn for arn in cluster.admins if cluster.admins.count(arn) > 1}):
+        yield Fault(("cluster", "admins"), f"{found_text(arn)} is given twice", "Remove one")
+    for arn in cluster.admins:
+        if arn.split(":")[4] != cluster.account:
+            what = f"{found_text(arn)} is of another account than {cluster.account}"
+            fix = "Name a role of the account, which others may assume"
+            yield Fault(("cluster", "admins"), what, fix)
     for index, rack in racks.items():
         path = ("racks", index, "capacity")
         yield from _place_faults(cluster, rack, path)
@@ -222,12 +235,6 @@ def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
             known = suggestion(rack.instance_type, RACK_INSTANCE_TYPES)
             fix = f"{known}; or allow it: cluster.instance_types"
             yield Fault((*path, "instance_type"), what, fix)
-        if rack.reservation in reservations:
-            other = f"racks[{reservations[rack.reservation]}]"
-            what = f"{rack.reservation} is the reservation of {other} too"
-            fix = "Give each rack the reservation of its own block"
-            yield Fault((*path, "reservation"), what, fix)
-        reservations.setdefault(rack.reservation, index)
 
 
 def _zone_faults(cluster: Cluster) -> Iterator[Fault]:
@@ -264,4 +271,11 @@ def _place_faults(cluster: Cluster, rack: Rack, path: tuple[str | int, ...]) -> 
         yield Fault((*path, "zone"), what, fix)
 
 
-SCHEMA = CloudSchema(cluster=Cluster, rack=Rack, needs_capacity=True, faults=_faults)
+SCHEMA = CloudSchema(
+    cluster=Cluster,
+    rack=Rack,
+    needs_capacity=True,
+    exclusive="reservation",
+    name_max=100,  # EKS
+    faults=_faults,
+)

@@ -42,6 +42,9 @@ class CloudSchema(Generic[ClusterT, RackT]):
     rack: type[RackT]
     # Whether a rack must say what it runs on before a cluster can be made.
     needs_capacity: bool
+    # The key of a capacity that no two racks of a fleet may share, for example their reservation.
+    exclusive: str | None = None
+    name_max: int = 63  # characters that the cloud allows in a cluster's name, FLEET-REGION
     # What is wrong with a valid cluster and its racks' capacities (by place in the list) together.
     faults: Callable[[ClusterT, Mapping[int, RackT]], Iterator[Fault]]
 

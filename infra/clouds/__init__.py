@@ -14,6 +14,12 @@ from infra.clouds.contract import CloudProgram
 # brings the package.
 MODULES: Mapping[Cloud, tuple[str, str | None]] = {
     "existing": ("infra.clouds.existing", None),
+    "aws": ("infra.clouds.aws", "pulumi_aws"),
+    "gcp": ("infra.clouds.gcp", "pulumi_gcp"),
+    "oci": ("infra.clouds.oci", "pulumi_oci"),
+    "azure": ("infra.clouds.azure", "pulumi_azure_native"),
+    "coreweave": ("infra.clouds.coreweave", "pulumi_coreweave"),
+    "nebius": ("infra.clouds.nebius", "pulumi_nebius"),
 }
 
 

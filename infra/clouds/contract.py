@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pulumi
@@ -22,6 +23,7 @@ class Promise:
     what: str
     kept: bool
     instead: str  # what holds it up here, or what to do because it is not kept
+    unverified: bool = False  # read in public texts or an SDK, and not seen on a rack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Place:
     kubernetes: str  # major.minor
     nodes_per_rack: int
     gpus_per_node: int
+    folder: Path = Path()  # of the fleet file, which paths in it are relative to
 
     @property
     def name(self) -> str:

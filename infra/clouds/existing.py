@@ -9,28 +9,13 @@ from __future__ import annotations
 
 from fleet.clouds.existing import Cluster, Rack
 from infra.clouds.contract import DeclaredCluster, Place, Promise
+from infra.clouds.promises import promises_of
 
 
 class Existing:
     """The program that makes nothing."""
 
-    promises = (
-        Promise(
-            what="a rack's nodes are one NVLink domain",
-            kept=False,
-            instead="`k3fleet racks preflight` compares the nodes' clique labels",
-        ),
-        Promise(
-            what="nodes carry their rack's label",
-            kept=False,
-            instead="`k3fleet racks label` writes it from the label of cluster.rack_label",
-        ),
-        Promise(
-            what="the cluster cannot be deleted by mistake",
-            kept=False,
-            instead="its owner decides; k3fleet never deletes it",
-        ),
-    )
+    promises: tuple[Promise, ...] = promises_of("existing")
 
     def declare(self, place: Place) -> DeclaredCluster:
         """Hand on what the fleet file says."""

@@ -25,11 +25,73 @@ RETAINED_BY_CLOUD: Mapping[Cloud, frozenset[str]] = {
             "aws:s3/bucket:Bucket",
         }
     ),
+    "gcp": frozenset(
+        {
+            "gcp:container/cluster:Cluster",
+            "gcp:compute/network:Network",
+            "gcp:compute/subnetwork:Subnetwork",
+            "gcp:compute/reservation:Reservation",
+            "gcp:compute/futureReservation:FutureReservation",
+            "gcp:kms/cryptoKey:CryptoKey",
+        }
+    ),
+    "oci": frozenset(
+        {
+            "oci:ContainerEngine/cluster:Cluster",
+            "oci:Core/vcn:Vcn",
+            "oci:Core/subnet:Subnet",
+            "oci:Core/computeCluster:ComputeCluster",  # the RDMA network of all racks
+            "oci:Core/computeCapacityReservation:ComputeCapacityReservation",
+            "oci:Kms/key:Key",
+        }
+    ),
+    "azure": frozenset(
+        {
+            "azure-native:resources:ResourceGroup",  # everything goes with it
+            "azure-native:containerservice:ManagedCluster",
+            "azure-native:network:VirtualNetwork",
+            "azure-native:network:Subnet",
+            "azure-native:compute:CapacityReservationGroup",
+            "azure-native:compute:CapacityReservation",
+            "azure-native:keyvault:Key",
+        }
+    ),
+    "coreweave": frozenset(
+        {
+            "coreweave:index/cksCluster:CksCluster",
+            "coreweave:index/networkingVpc:NetworkingVpc",
+            "coreweave:index/objectStorageBucket:ObjectStorageBucket",
+        }
+    ),
+    "nebius": frozenset(
+        {
+            "nebius:index/mk8sV1Cluster:Mk8sV1Cluster",
+            "nebius:index/vpcV1Network:VpcV1Network",
+            "nebius:index/vpcV1Subnet:VpcV1Subnet",
+            "nebius:index/computeV1GpuCluster:ComputeV1GpuCluster",
+            "nebius:index/kmsV1SymmetricKey:KmsV1SymmetricKey",
+        }
+    ),
 }
 # Racks: gone when their block is over, on purpose and one at a time, so that nothing is retained.
 RACKS_BY_CLOUD: Mapping[Cloud, frozenset[str]] = {
     "existing": frozenset(),
     "aws": frozenset({"aws:eks/nodeGroup:NodeGroup"}),  # 18 nodes, and the weights on their disks
+    "gcp": frozenset({"gcp:container/nodePool:NodePool"}),
+    "oci": frozenset(
+        {
+            "oci:Core/computeGpuMemoryCluster:ComputeGpuMemoryCluster",
+            "oci:ContainerEngine/nodePool:NodePool",
+        }
+    ),
+    "azure": frozenset({"azure-native:containerservice:AgentPool"}),
+    "coreweave": frozenset({"kubernetes:compute.coreweave.com/v1alpha1:NodePool"}),
+    "nebius": frozenset(
+        {
+            "nebius:index/computeV1NvlInstanceGroup:ComputeV1NvlInstanceGroup",
+            "nebius:index/mk8sV1NodeGroup:Mk8sV1NodeGroup",
+        }
+    ),
 }
 
 RETAINED_TYPES: frozenset[str] = frozenset().union(*RETAINED_BY_CLOUD.values())
