@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "refresh": LazyCommand("cli.provision_state:refresh", "Read stacks again from what is there."),
     "outputs": LazyCommand("cli.provision_state:outputs", "Show what the stacks left."),
     "unlock": LazyCommand("cli.provision_state:unlock", "Remove the locks of dead updates."),
-    "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+    "capacity": LazyCommand("cli.capacity:capacity", "Find, buy, watch and extend racks."),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }
 
@@ -74,7 +74,8 @@ def root() -> None:
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
         9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
         another one, 12 a change that was not allowed, 13 credentials of another account,
-        70 a bug in k3fleet (with a traceback), 130 interrupted
+        16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
+        whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.progress import TerminalProgress
 from fleet.load import Fleet
+from infra.capacity.clock import Clock
 from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
@@ -40,6 +43,16 @@ def secret_webhook() -> str | None:
 def work_folder(fleet: Fleet, given: Path | None) -> Path:
     """Return where a fleet's state and reports go."""
     return (given or Path(WORK_FOLDER) / fleet.spec.name).absolute()
+
+
+def capacity_clock() -> Clock:
+    """Return the time of the day for what is bought and ends."""
+    return Clock(now=lambda: datetime.now(UTC), pause=time.sleep)
+
+
+def chance() -> random.Random:
+    """Return randomness that nobody can guess, for names that must be unique."""
+    return random.SystemRandom()
 
 
 def surroundings(fleet: Fleet, work_dir: Path | None) -> Surroundings:
