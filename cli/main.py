@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),
     "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
+    "weights": LazyCommand("cli.weights:weights", "Keep every region's bucket of weights right."),
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
@@ -60,7 +61,8 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 10 an object store, 11 wrong weights,
+        70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

@@ -104,3 +104,15 @@ class BusyError(FleetError):
     """Another process does this work already."""
 
     exit_code: ClassVar[int] = 9
+
+
+class StoreError(FleetError):
+    """An object store cannot be reached, refuses, or lost our credentials on the way."""
+
+    exit_code: ClassVar[int] = 10
+
+
+class WeightsError(FleetError):
+    """Weights are not what they should be: another model's, changed, or with unsafe names."""
+
+    exit_code: ClassVar[int] = 11

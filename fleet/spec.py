@@ -27,6 +27,7 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.weights_spec import WeightsSpec
 
 REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
 RACK_ID_MAX = REPLICA_NAME_MAX - len("-17")  # 18 replicas of one node each
@@ -311,6 +312,7 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    weights: WeightsSpec | None = None  # None: no buckets of weights are kept
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.

@@ -1,0 +1,1 @@
+"""Bring weights into every region's bucket, and keep them right."""
