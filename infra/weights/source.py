@@ -48,7 +48,7 @@ class Source:
     def __init__(
         self, store: Store, weights: WeightSet, keeper: NotesKeeper, expected: Expected
     ) -> None:
-        self._store, self._weights, self._keeper = store, weights, keeper
+        self.store, self._weights, self._keeper = store, weights, keeper
         self._expected = expected
         self.place = store.where(store.key(weights.revision))
 
@@ -56,7 +56,7 @@ class Source:
         """List the files; raise WeightsError when they cannot be those of a model."""
         found = {
             one.name: one.held
-            for one in self._store.objects(self._weights.revision)
+            for one in self.store.objects(self._weights.revision)
             if one.name not in OURS
         }
         if not found:
@@ -79,8 +79,8 @@ class Source:
 
     def manifest(self) -> Manifest | None:
         """Read the manifest that is there; raise WeightsError when it is wrong."""
-        key = self._store.key(self._weights.revision, MANIFEST)
-        kept = self._store.small(key, MAX_BYTES)
+        key = self.store.key(self._weights.revision, MANIFEST)
+        kept = self.store.small(key, MAX_BYTES)
         if kept is None:
             return None
         manifest, problems = read_manifest(
@@ -98,7 +98,7 @@ class Source:
             if make_tokenizer and TOKENIZER not in held and VOCABULARY in held:
                 self._add_tokenizer(held, make_tokenizer)
                 held = self.files()
-            read = self._read(held, self._unnoted(held), work)
+            read = self._read(held, self.unnoted(held), work)
             manifest = make_manifest(
                 self._weights, {name: entry_of(name, note) for name, note in read.items()}
             )
@@ -109,7 +109,8 @@ class Source:
             self._compare_with_hub(manifest)
         return Known(manifest=manifest, held=held)
 
-    def _unnoted(self, held: Mapping[str, Held]) -> list[str]:
+    def unnoted(self, held: Mapping[str, Held]) -> list[str]:
+        """List the files that nobody has read, as they are now."""
         notes = self._keeper.notes.read
         return [name for name in held if name not in notes or not notes[name].describes(held[name])]
 
@@ -122,9 +123,9 @@ class Source:
         return {name: self._keeper.notes.read[name] for name in held}
 
     def _read_file(self, name: str, held: Held, work: Work) -> None:
-        key = self._store.key(self._weights.revision, name)
+        key = self.store.key(self._weights.revision, name)
         try:
-            chunks = self._store.read(key, held.etag, 0, held.bytes)
+            chunks = self.store.read(key, held.etag, 0, held.bytes)
             self._keeper.note(name, read_digests(chunks, held, work.allow))
         except ChangedError as error:
             raise WeightsError(str(error)) from error
@@ -141,7 +142,7 @@ class Source:
         ]
         if not wrong:
             noted = self._keeper.notes.read
-            changed = [name for name in self._unnoted(held) if name in noted]
+            changed = [name for name in self.unnoted(held) if name in noted]
             read = self._read({name: held[name] for name in changed}, changed, work)
             wrong = [
                 f"{name} has another content than its manifest says"
@@ -162,8 +163,8 @@ class Source:
                 "`weights.manifests` in the fleet file. Find out what has changed at the source."
             )
         try:
-            key = self._store.key(self._weights.revision, MANIFEST)
-            self._store.put(key, manifest.to_bytes(), only="")
+            key = self.store.key(self._weights.revision, MANIFEST)
+            self.store.put(key, manifest.to_bytes(), only="")
         except DeniedError:
             return  # a source that is only read: its notes make the same manifest at no cost
         except ChangedError as error:
@@ -177,12 +178,12 @@ class Source:
         self._refuse([f"{name} is missing" for name in missing], "Upload it with the vocabulary")
         inputs = {}
         for name in _TOKENIZER_INPUTS:
-            key = self._store.key(self._weights.revision, name)
-            kept = self._store.small(key, _MAX_TOKENIZER_BYTES)
+            key = self.store.key(self._weights.revision, name)
+            kept = self.store.small(key, _MAX_TOKENIZER_BYTES)
             inputs[name] = kept.content if kept else b""
         try:
-            key = self._store.key(self._weights.revision, TOKENIZER)
-            self._store.put(key, make(inputs), only="")
+            key = self.store.key(self._weights.revision, TOKENIZER)
+            self.store.put(key, make(inputs), only="")
         except DeniedError as error:
             raise ConfigError(
                 f"{self.place}: has no {TOKENIZER}, and this account may not put one there. "

@@ -79,6 +79,11 @@ class Store:
         """Give the key of something below the folder."""
         return "/".join(part for part in (self.spec.prefix, *parts) if part)
 
+    def below(self, *parts: str) -> str:
+        """Give the beginning of all keys below a folder."""
+        key = self.key(*parts)
+        return f"{key}/" if key else ""
+
     def where(self, key: str) -> str:
         """Name a key in a message."""
         shown = key if key.isascii() and key.isprintable() else ascii(key)
@@ -103,7 +108,7 @@ class Store:
 
     def objects(self, folder: str) -> Iterator[Object]:
         """List all objects below a folder, in the order of their names."""
-        prefix = self.key(folder) + "/"
+        prefix = self.below(folder)
         pages = self.client.get_paginator("list_objects_v2")
         with asked(self.where(prefix)):
             for page in pages.paginate(Bucket=self.spec.bucket, Prefix=prefix):
@@ -116,7 +121,7 @@ class Store:
 
     def folders(self) -> list[str]:
         """List the folders right below ours."""
-        prefix = self.key() + "/" if self.spec.prefix else ""
+        prefix = self.below()
         pages = self.client.get_paginator("list_objects_v2")
         with asked(self.place):
             answers = pages.paginate(Bucket=self.spec.bucket, Prefix=prefix, Delimiter="/")

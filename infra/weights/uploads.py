@@ -34,7 +34,7 @@ class Uploads:
 
     def open(self, folder: str) -> tuple[Upload, ...]:
         """List the uploads below a folder that were begun and not ended, with their parts."""
-        prefix = self._store.key(folder) + "/"
+        prefix = self._store.below(folder)
         pages = self._client.get_paginator("list_multipart_uploads")
         with asked(self._store.where(prefix)):
             found = [
