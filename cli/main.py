@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),
     "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
+    "weights": LazyCommand("cli.weights:weights", "Keep every region's bucket of weights right."),
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
@@ -74,6 +75,7 @@ def root() -> None:
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
         9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
         another one, 12 a change that was not allowed, 13 credentials of another account,
+        14 an object store, 15 wrong weights,
         16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
         whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import random
 import re
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -15,6 +17,8 @@ from pathlib import Path
 from cli.progress import TerminalProgress
 from fleet.load import Fleet
 from infra.capacity.clock import Clock
+from infra.rollout.lease import Holder
+from infra.rollout.process import is_gone, own_process
 from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
@@ -38,6 +42,12 @@ def tool_surroundings() -> tuple[Path, dict[str, str]]:
 def secret_webhook() -> str | None:
     """Return the address of a webhook that is a secret, if there is one."""
     return os.environ.get(WEBHOOK) or None
+
+
+def lock_holder() -> Holder:
+    """Name this process for the lock of a bucket."""
+    name = f"{getpass.getuser()}@{socket.gethostname()}/{os.getpid()}"
+    return Holder(name=name, process=own_process(), is_gone=is_gone)
 
 
 def work_folder(fleet: Fleet, given: Path | None) -> Path:

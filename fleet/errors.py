@@ -146,3 +146,15 @@ class UnclearPurchaseError(FleetError):
     """Money may have been spent: the answer to a purchase never came."""
 
     exit_code: ClassVar[int] = 18
+
+
+class StoreError(FleetError):
+    """An object store cannot be reached, refuses, or lost our credentials on the way."""
+
+    exit_code: ClassVar[int] = 14
+
+
+class WeightsError(FleetError):
+    """Weights are not what they should be: another model's, changed, or with unsafe names."""
+
+    exit_code: ClassVar[int] = 15
