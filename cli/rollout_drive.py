@@ -25,6 +25,7 @@ from lab.drive import (
     state_of,
     turn_back,
 )
+from lab.faults import FAULTS
 from lab.rollout import LabRollouts, require_over
 
 OVERWRITE = click.option(
@@ -39,6 +40,11 @@ OVERWRITE = click.option(
 @click.argument("release")
 @REGIONS
 @STRATEGY
+@click.option(
+    "--fault",
+    type=click.Choice(list(FAULTS)),
+    help="Rehearse a bad release: what the lab's stand-in for RELEASE does wrong.",
+)
 @YES
 @driving_options
 def start(fleet_file: Path, release: str, **options: Any) -> int:
@@ -47,6 +53,7 @@ def start(fleet_file: Path, release: str, **options: Any) -> int:
     \b
     Example:
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml
+        k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml --fault leaks
     """
     rollouts = lab_rollouts(fleet_file, options)
     require_over(rollouts.latest())
@@ -150,7 +157,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
         identity = release_id(load_release(source, beside=fleet_file))
         if not leads_back_to(state, identity):
             require_over(journal)
-            return begin(rollouts, source, {**options, "regions": ()}, good="done")
+            return begin(rollouts, source, {**options, "regions": (), "fault": None}, good="done")
     sources = {**rollouts.sources(), **state.started.releases}
     release_of(state.started.old, sources, fleet_file)  # unreadable: said before anything is done
     updated = [name for name, has in state.assigned.items() if has == state.started.new]

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
+from fleet.global_spec import GlobalSpec
 from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -29,6 +30,7 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.state_spec import StateSpec
 
 
 def _namespace(text: str) -> str:
@@ -273,6 +275,9 @@ class FleetSpec(FileModel):
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()
+    state: StateSpec = StateSpec()
+    # `global` is a word of Python. None: nothing is shared, there is no global stack.
+    global_spec: GlobalSpec | None = Field(default=None, alias="global")
     regions: tuple[RegionSpec, ...] = Field(
         min_length=1, description="a list of regions with name and racks"
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
-from fleet.release import Release, release_id
+from fleet.release import release_id
 from fleet.rollout.begin import Running
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
@@ -33,14 +33,12 @@ from infra.rollout.stack import FileConfig, Stack
 from infra.rollout.waiting import Waiter
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
+from infra.state.files import FileState
 from infra.values import assigned_releases, region_plan
-from lab.agent_settings import SETTINGS_FILE, AgentSettings
-from lab.engines import mocked_engines
-from lab.house_engine import house_engines
-from lab.limits import require_rehearsable
 from lab.network import loopback_address
 from lab.processes import MARK, process_environ
 from lab.rehearsal import Surroundings
+from lab.stand_ins import StandIns, questioner
 from lab.state import LabState, RegionState, running_state
 from lab.toolchain import ensure_tools
 from verify.smoke import worker_answers
@@ -195,7 +193,7 @@ class LabRollouts:
             started=started,
             regions={name: self._region(name, started.releases) for name in sorted(names)},
             waiter=waiter,
-            announce=self.announce,
+            announce=self.stand_ins.announce,
             say=self.around.progress.note,
             require_held=require_held,
         )
@@ -206,7 +204,7 @@ class LabRollouts:
             layer="serving",
             settings=replace(self._settings[name], fleet=self.fleet.path),
             work_dir=self.home / "pulumi",
-            backend=self.lab_dir / "lab" / "pulumi",
+            state=FileState.below(self.lab_dir / "lab" / "pulumi"),
             env=self._env,
             say=self.around.progress.note,
         )
@@ -230,19 +228,11 @@ class LabRollouts:
         """Give the API servers, to look only."""
         return {name: self._cluster(name, region) for name, region in self.state.regions.items()}
 
-    def announce(self, release: Release) -> None:
-        """Tell the lab's node agents what stands for a release: they look when a pod names it."""
-        fleet = replace(self.fleet, release=release, release_id=release_id(release))
-        require_rehearsable(fleet, self.around.environ.get("PATH", ""))
-        for region in self.state.regions.values():
-            settings = AgentSettings.read(region.kubeconfig.parent / SETTINGS_FILE)
-            told = settings.model_copy(
-                update={
-                    "engines": settings.engines | mocked_engines(fleet, settings.token_scale),
-                    "house_engines": settings.house_engines | house_engines(fleet),
-                }
-            )
-            told.write()
+    @property
+    def stand_ins(self) -> StandIns:
+        """What stands for releases in the lab."""
+        path = self.around.environ.get("PATH", "")
+        return StandIns(fleet=self.fleet, regions=self.state.regions, search_path=path)
 
     @cached_property
     def _settings(self) -> Mapping[str, Settings]:
@@ -272,6 +262,7 @@ class LabRollouts:
             stack=self.stack(name, sources),
             racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
             ask=ask,
+            probe=questioner(model, TIME.now),
         )
 
     def _cluster(self, name: str, region: RegionState) -> Cluster:
