@@ -86,7 +86,7 @@ def drain(fleet_file: Path, rack: str, nodes: tuple[str, ...], **options: Any) -
     job = _job(fleet_file, rack, options, "drain", whole=not nodes)
     asked = job.nodes(nodes)
     planned = job.work.plan(asked)
-    job.work.require_floor(planned)
+    job.work.require_possible(planned)
     if job.goes_on(_lines(planned), "Drain?"):
         with job.held() as work:
             work.drain(asked)

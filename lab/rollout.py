@@ -251,19 +251,7 @@ class LabRollouts:
         return own if own.exists() else region.stack_config
 
     def _region(self, name: str, sources: Mapping[str, str]) -> SiteRegion:
-        plan = region_plan(make_plan(self.fleet), name)
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.regions()[name],
-            stack=self.stack(name, sources),
-            racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
-            ask=ask,
-            probe=questioner(model, TIME.now),
-        )
+        return site_region(self.fleet, self.regions()[name], self.stack(name, sources))
 
     def _cluster(self, name: str, region: RegionState) -> Cluster:
         return Cluster(
@@ -272,6 +260,23 @@ class LabRollouts:
             namespace=self.state.namespace,
             reach=loopback_address,
         )
+
+
+def site_region(fleet: Fleet, cluster: Cluster, stack: Stack) -> SiteRegion:
+    """Give a region as a rollout, or a drain, sees it."""
+    plan = region_plan(make_plan(fleet), cluster.region)
+    model = fleet.model.repo
+
+    def ask(url: str, worker: str) -> bool:
+        return worker_answers(url, model, worker)
+
+    return SiteRegion(
+        cluster=cluster,
+        stack=stack,
+        racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
+        ask=ask,
+        probe=questioner(model, TIME.now),
+    )
 
 
 def require_over(journal: Journal | None) -> None:

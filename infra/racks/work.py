@@ -73,8 +73,14 @@ class RackWork:
         moves = leaving(settled, homes, nodes, rack.parked)
         return Planned(rack=rack, nodes=frozenset(nodes), settled=settled, moves=moves)
 
-    def require_floor(self, planned: Planned) -> None:
-        """Raise CapacityError where too little would serve, before anything is touched."""
+    def require_possible(self, planned: Planned) -> None:
+        """Raise before anything is touched: CapacityError where too little would serve.
+
+        ConfigError where nobody knows a release, and so how long its streams may take.
+        """
+        leaving_now = {move.replica for move in planned.moves}
+        for release in {s.release for s in planned.rack.seats if s.replica in leaving_now}:
+            self.region.drain_s(release)
         drops = [move.replica for move in planned.moves if move.how == "drop"]
         steps = [[*drops, move.replica] for move in planned.moves if move.how == "move"]
         for step in steps or [drops]:

@@ -60,7 +60,7 @@ def node(name: str, rack: str | None, clique: str = "c1.0", **changes: Any) -> O
     }
 
 
-def replica(name: str, rack: str, release: str = "r-1") -> Object:
+def replica(name: str, rack: str, release: str) -> Object:
     """Describe a replica's object."""
     labels = {"k3fleet.io/rack": rack, "k3fleet.io/release": release, "k3fleet.io/replica": name}
     return {"metadata": {"name": name, "labels": labels}, "spec": {"replicas": 1}}
@@ -75,6 +75,7 @@ class RackWorld:
     dies_at: int | None = None
     log: list[str] = field(default_factory=list)
     budget_says_no: int = 0  # evictions that are refused
+    release: str = "r-1"  # of all replicas
     unknown: tuple[str, ...] = ()  # paths of kinds that the API server does not know
     after_write: Callable[[], None] = lambda: None
     _uids: Any = field(default_factory=count)
@@ -110,7 +111,7 @@ class RackWorld:
         for number in range(nodes):
             self.add(NODES, node(f"{rack}-n{number:02d}", rack))
         for slot in range(replicas):
-            self.add(SETS, replica(f"{rack}-{slot}", rack))
+            self.add(SETS, replica(f"{rack}-{slot}", rack, self.release))
         self.settle()
 
     def settle(self) -> None:

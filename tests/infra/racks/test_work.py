@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rack_world import NODES, SETS, KilledError, RackWorld, cluster_of
 
 from fleet.errors import ApplyError, BusyError, CapacityError
+from fleet.rollout.answers import Asked
 from fleet.rollout.strategy import Deadlines, Floor
 from infra.racks.work import RackWork
 from infra.rollout.region import SiteRegion
@@ -46,6 +47,7 @@ class Site:
             stack=Stack(),  # type: ignore[arg-type]
             racks={f"{RACK}-{slot}": RACK for slot in range(self.replicas)},
             ask=lambda _url, _worker: True,
+            probe=lambda _url, _worker, _release: Asked(),
         )
         return RackWork(
             region=region,
@@ -134,7 +136,7 @@ def test_a_floor_is_kept_before_anything_is_touched() -> None:
     rig = site(floor=Floor(rack=0.5, region=0.0))
     work = rig.work()
     with pytest.raises(CapacityError, match=r"rack r01: .*the floor is 2"):
-        work.require_floor(work.plan(["r01-n00", "r01-n02", "r01-n04"]))
+        work.require_possible(work.plan(["r01-n00", "r01-n02", "r01-n04"]))
     assert rig.world.log == []
 
 
