@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from fleet.errors import ConfigError
 from fleet.rollout.record import Asked, Began, Command, Ended, Scope
-from fleet.rollout.state import OVER, Do, Over, State, Wait, after, read_state, refusal
+from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
 from lab.interrupts import interruptible
@@ -48,7 +48,7 @@ def require_latest(rollouts: LabRollouts) -> Journal:
 
 def state_of(journal: Journal) -> State:
     """Read a rollout's state with what was asked and not yet taken by its driver."""
-    state = read_state(journal.read())
+    state = journal.state()
     for asked in journal.requests():
         state = after(state, asked)
     return state
@@ -85,7 +85,7 @@ def drive_on(rollouts: LabRollouts, journal: Journal, how: Driving) -> Wait | Ov
     """
     with journal.held(holder(), take_over=how.take_over), interruptible():
         journal.take_requests()
-        state = read_state(journal.read())
+        state = journal.state()
         if state.status in OVER:
             return Over(status=state.status)
         if state.status != "running" or how.overwrite:

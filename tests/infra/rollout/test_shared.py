@@ -15,7 +15,7 @@ from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Leases, RegionLease
-from infra.rollout.ledger import KEPT, Ledger, Packed, Stored
+from infra.rollout.ledger import KEPT, Ledger, Packer, Stored
 from infra.rollout.shared import SharedRecord
 from infra.rollout.waiting import Waiter
 
@@ -236,6 +236,24 @@ def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
     assert read_state(fleet.stored("b")).status == "paused"
 
 
+def _why(phase: str, number: int) -> str:
+    """Say as much as a phase says at most; the figures differ from step to step."""
+    if phase in ("smoke", "gates"):
+        asked = "max_marker_leaks: 0, max_empty_answers: 0, in 5 answers to our own questions"
+        if phase == "smoke":
+            return f"us-east: {asked}"
+        one, two = number % 977 / 1000, number % 1009 / 1000
+        return (
+            f"us-east: max_error_rate: {number % 3} errors in {number} requests, {one:.2%}; "
+            f"allowed are 0.50%; max_ttft_ratio: {1 + one:.2f} ({one:.3f} s over {number} answers, others "
+            f"{two:.3f} s over {number * 7} in {number % 83} s); allowed are 1.25; max_hit_dip of "
+            f"the region: {one - two:+.3f} ({one:.3f} against {two:.3f}, in {number % 83} s); "
+            f"allowed are 0.150; max_hit_dip of the replicas: {one - two:+.3f} ({two:.3f} against "
+            f"{one:.3f}, in {number % 83} s); allowed are 0.150; {asked}"
+        )
+    return f"us-east: {number} requests"
+
+
 def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
     """1,800 replicas, one at a time: 3 MB of JSON, and an object may have 1 MiB."""
     steps = tuple(
@@ -250,11 +268,11 @@ def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
         phase, at_s = PHASES[number % len(PHASES)], 1.7e9 + number * 7.123456
         entries += [
             Began(at_s=at_s, phase=phase),
-            Ended(at_s=at_s + 3.3, phase=phase, outcome="ok", why=f"us-east: {number} requests"),
+            Ended(at_s=at_s + 3.3, phase=phase, outcome="ok", why=_why(phase, number)),
         ]
     objects = FakeObjects()
     ledger = Ledger(objects)
-    stored = ledger.write(1, Stored(entries=()), Packed.of(entries))
+    stored = ledger.write(1, Stored(entries=()), Packer().pack(entries))
     assert stored.item is not None
     assert len(stored.item["binaryData"]["record.jsonl.gz"]) < 900_000
     assert ledger.read(1).entries == tuple(entries)
@@ -264,7 +282,7 @@ def test_old_records_leave_the_cluster() -> None:
     """The files of those who drove them stay."""
     ledger = Ledger(FakeObjects())
     for number in range(1, KEPT + 4):
-        ledger.write(number, Stored(entries=()), Packed.of([started()]))
+        ledger.write(number, Stored(entries=()), Packer().pack([started()]))
     ledger.forget_old()
     assert ledger.numbers() == list(range(4, KEPT + 4))
 
@@ -274,8 +292,8 @@ def test_what_a_working_copy_has_is_not_unpacked_again() -> None:
     objects = FakeObjects()
     ledger = Ledger(objects)
     longer = [started(), Began(at_s=1.0, phase="preflight")]
-    ledger.write(1, Stored(entries=()), Packed.of([started()]))
-    ledger.write(2, Stored(entries=()), Packed.of(longer))
+    ledger.write(1, Stored(entries=()), Packer().pack([started()]))
+    ledger.write(2, Stored(entries=()), Packer().pack(longer))
     assert set(ledger.newer({})) == {1, 2}
     assert ledger.newer({1: 1, 2: 1})[2].entries == tuple(longer)
     damaged = dict(objects.items[("ConfigMap", "k3fleet-rollout-0001")])
@@ -286,7 +304,7 @@ def test_what_a_working_copy_has_is_not_unpacked_again() -> None:
 def test_a_damaged_record_is_named() -> None:
     """Nothing may be guessed about what was done."""
     objects = FakeObjects()
-    stored = Ledger(objects).write(1, Stored(entries=()), Packed.of([started()]))
+    stored = Ledger(objects).write(1, Stored(entries=()), Packer().pack([started()]))
     assert stored.item is not None
     objects.write("ConfigMap", {**stored.item, "binaryData": {"record.jsonl.gz": "AAAA"}})
     with pytest.raises(ApplyError, match="east: ConfigMap k3fleet-rollout-0001 is no record"):
