@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fleet.errors import ConfigError
 from fleet.rollout.record import Asked, Began, Command, Ended, Scope
 from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
+from infra.rollout.cluster import Cluster
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
 from lab.interrupts import interruptible
@@ -105,9 +106,14 @@ def turn_back(
 
 
 def replica_states(rollouts: LabRollouts) -> Mapping[str, tuple[str, str]]:
-    """Say of each replica in the cluster which release its leader runs, and how it stands."""
+    """Say of each replica in the clusters which release its leader runs, and how it stands."""
+    return standings(rollouts.regions().values())
+
+
+def standings(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, str]]:
+    """Say the same of some clusters' replicas."""
     found: dict[str, tuple[str, str]] = {}
-    for cluster in rollouts.regions().values():
+    for cluster in clusters:
         routed, workers = cluster.in_routing(), cluster.workers()
         for pod in cluster.engines():
             if pod.leader:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rollout_large import large_record
 from rollout_objects import FakeObjects, FakeTime, holder
 from rollout_world import started
 
 from fleet.errors import ApplyError, BusyError
-from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry, Place, RecordedStep
+from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry
 from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
@@ -236,46 +237,15 @@ def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
     assert read_state(fleet.stored("b")).status == "paused"
 
 
-def _why(phase: str, number: int) -> str:
-    """Say as much as a phase says at most; the figures differ from step to step."""
-    if phase in ("smoke", "gates"):
-        asked = "max_marker_leaks: 0, max_empty_answers: 0, in 5 answers to our own questions"
-        if phase == "smoke":
-            return f"us-east: {asked}"
-        one, two = number % 977 / 1000, number % 1009 / 1000
-        return (
-            f"us-east: max_error_rate: {number % 3} errors in {number} requests, {one:.2%}; "
-            f"allowed are 0.50%; max_ttft_ratio: {1 + one:.2f} ({one:.3f} s over {number} answers, others "
-            f"{two:.3f} s over {number * 7} in {number % 83} s); allowed are 1.25; max_hit_dip of "
-            f"the region: {one - two:+.3f} ({one:.3f} against {two:.3f}, in {number % 83} s); "
-            f"allowed are 0.150; max_hit_dip of the replicas: {one - two:+.3f} ({two:.3f} against "
-            f"{one:.3f}, in {number % 83} s); allowed are 0.150; {asked}"
-        )
-    return f"us-east: {number} requests"
-
-
 def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
-    """1,800 replicas, one at a time: 3 MB of JSON, and an object may have 1 MiB."""
-    steps = tuple(
-        RecordedStep(
-            wave="rest",
-            places=(Place(replica=f"use{n // 9}-r01-{n % 9}", rack=f"use{n // 9}", region="a"),),
-        )
-        for n in range(1800)
-    )
-    entries: list[Entry] = [started().model_copy(update={"steps": steps})]
-    for number in range(1800 * len(PHASES)):
-        phase, at_s = PHASES[number % len(PHASES)], 1.7e9 + number * 7.123456
-        entries += [
-            Began(at_s=at_s, phase=phase),
-            Ended(at_s=at_s + 3.3, phase=phase, outcome="ok", why=_why(phase, number)),
-        ]
+    """1,800 replicas, one at a time: 5 MB of JSON, and an object may have 1 MiB."""
+    entries = tuple(large_record())
     objects = FakeObjects()
     ledger = Ledger(objects)
     stored = ledger.write(1, Stored(entries=()), Packer().pack(entries))
     assert stored.item is not None
     assert len(stored.item["binaryData"]["record.jsonl.gz"]) < 900_000
-    assert ledger.read(1).entries == tuple(entries)
+    assert ledger.read(1).entries == entries
 
 
 def test_old_records_leave_the_cluster() -> None:
