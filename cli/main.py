@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
+    "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
@@ -41,6 +42,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
+    ),
+    "bootstrap": LazyCommand(
+        "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
     ),
     "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
 }
@@ -60,7 +64,9 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
+        another one, 12 a change that was not allowed, 13 credentials of another account,
+        70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

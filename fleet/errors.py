@@ -104,3 +104,27 @@ class BusyError(FleetError):
     """Another process does this work already."""
 
     exit_code: ClassVar[int] = 9
+
+
+class StateError(FleetError):
+    """The place of Pulumi's state cannot be reached, or is not fit to hold it."""
+
+    exit_code: ClassVar[int] = 10
+
+
+class ClusterError(FleetError):
+    """A cluster does not answer, or is not the one that the stack describes."""
+
+    exit_code: ClassVar[int] = 11
+
+
+class RefusedError(FleetError):
+    """A change would take away what must stay, and nobody has allowed it."""
+
+    exit_code: ClassVar[int] = 12
+
+
+class AccountError(FleetError):
+    """The credentials are those of another account than the fleet file's."""
+
+    exit_code: ClassVar[int] = 13

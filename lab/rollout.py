@@ -33,6 +33,7 @@ from infra.rollout.stack import FileConfig, Stack
 from infra.rollout.waiting import Waiter
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
+from infra.state.files import FileState
 from infra.values import assigned_releases, region_plan
 from lab.network import loopback_address
 from lab.processes import MARK, process_environ
@@ -203,7 +204,7 @@ class LabRollouts:
             layer="serving",
             settings=replace(self._settings[name], fleet=self.fleet.path),
             work_dir=self.home / "pulumi",
-            backend=self.lab_dir / "lab" / "pulumi",
+            state=FileState.below(self.lab_dir / "lab" / "pulumi"),
             env=self._env,
             say=self.around.progress.note,
         )
@@ -250,19 +251,7 @@ class LabRollouts:
         return own if own.exists() else region.stack_config
 
     def _region(self, name: str, sources: Mapping[str, str]) -> SiteRegion:
-        plan = region_plan(make_plan(self.fleet), name)
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.regions()[name],
-            stack=self.stack(name, sources),
-            racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
-            ask=ask,
-            probe=questioner(model, TIME.now),
-        )
+        return site_region(self.fleet, self.regions()[name], self.stack(name, sources))
 
     def _cluster(self, name: str, region: RegionState) -> Cluster:
         return Cluster(
@@ -271,6 +260,23 @@ class LabRollouts:
             namespace=self.state.namespace,
             reach=loopback_address,
         )
+
+
+def site_region(fleet: Fleet, cluster: Cluster, stack: Stack) -> SiteRegion:
+    """Give a region as a rollout, or a drain, sees it."""
+    plan = region_plan(make_plan(fleet), cluster.region)
+    model = fleet.model.repo
+
+    def ask(url: str, worker: str) -> bool:
+        return worker_answers(url, model, worker)
+
+    return SiteRegion(
+        cluster=cluster,
+        stack=stack,
+        racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
+        ask=ask,
+        probe=questioner(model, TIME.now),
+    )
 
 
 def require_over(journal: Journal | None) -> None:

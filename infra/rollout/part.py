@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fleet.errors import ApplyError
+from fleet.errors import ApplyError, BusyError
 from fleet.rollout.state import Do
 from infra.render import KubeObject
 from infra.rollout.cards import cards_differ
@@ -77,7 +77,7 @@ class Part:
         """Say who updates the stack at the moment."""
         try:
             self.region.stack.check_unlocked()
-        except ApplyError as error:
+        except (ApplyError, BusyError) as error:
             return str(error)
         return ""
 

@@ -1,0 +1,1 @@
+"""Bring weights and what belongs to them to where they are served."""
