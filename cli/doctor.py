@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cli.doctor_clouds import clouds_option, show_clouds
 from cli.output import output_option, print_facts, print_json, print_table
 from cli.progress import TerminalProgress
 from cli.wiring import tool_surroundings
@@ -18,9 +19,10 @@ from lab.toolchain import Origin, ensure_tools
 
 @click.command()
 @click.option("--build", is_flag=True, help="Build what is missing now.")
+@clouds_option
 @output_option
-def doctor(output: str, *, build: bool) -> int:
-    """Check the tools that the lab needs.
+def doctor(output: str, clouds: str | None, *, build: bool) -> int:
+    """Check the tools that the lab needs, or say what clouds promise.
 
     Tools that are missing but can be built are built by the first rehearsal, or with --build.
     Exit code 0 when everything is there or can be built, 5 otherwise.
@@ -30,7 +32,12 @@ def doctor(output: str, *, build: bool) -> int:
         k3fleet doctor
         k3fleet doctor --build
         k3fleet doctor -o json
+        k3fleet doctor --clouds
+        k3fleet doctor --clouds gcp
     """
+    if clouds:
+        show_clouds(clouds, output)
+        return EXIT_GO
     cache_dir, environ = tool_surroundings()
     if build:
         progress = TerminalProgress(sys.stderr)

@@ -31,6 +31,7 @@ from fleet.schema import (
     suggestion,
 )
 from fleet.state_spec import StateSpec
+from fleet.weights_spec import WeightsSpec
 
 
 def _namespace(text: str) -> str:
@@ -281,6 +282,7 @@ class FleetSpec(FileModel):
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
     node_report: NodeReportSpec | None = None  # None: nobody asks the nodes
+    weights: WeightsSpec | None = None  # None: no buckets of weights are kept
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.

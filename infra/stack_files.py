@@ -149,4 +149,5 @@ class StackFiles:
         raw.unlink(missing_ok=True)
 
     def _clean(self, lines: Iterator[str]) -> Iterator[str]:
-        return (self.redactor.text(line) for line in lines)
+        redactor = self.redactor.also(self.store.secrets())
+        return (redactor.text(line) for line in lines)

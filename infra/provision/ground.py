@@ -11,7 +11,7 @@ import yaml
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
-from fleet.region_spec import RegionSpec
+from fleet.region_spec import RegionSpec, named_region
 from infra.provision.cluster import ClusterLook
 from infra.provision.progress import Reporter
 from infra.redaction import Redactor
@@ -57,13 +57,7 @@ class FleetStacks:
 
     def region(self, name: str) -> RegionSpec:
         """Find a region by its name."""
-        for region in self.fleet.spec.regions:
-            if region.name == name:
-                return region
-        known = ", ".join(region.name for region in self.fleet.spec.regions)
-        raise ConfigError(
-            f"region {name}: not in fleet {self.fleet.spec.name}. Use one of: {known}."
-        )
+        return named_region(self.fleet.spec.regions, name, self.fleet.spec.name)
 
     def bare(self, layer: StackLayer, region: str) -> StackRunner:
         """Give a stack as far as it is known without a cluster: to read, not to change."""

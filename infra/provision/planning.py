@@ -55,9 +55,9 @@ class Planning:
             if region:
                 require_account(self.stacks, region)
                 yield from self._require_alone(region, layers)
-            for layer in reversed(layers):
-                if self._exists(layer, region):
-                    plans.append((yield from self._destroyed(layer, region)))
+            for layer in filter(lambda one: self._exists(one, region), reversed(layers)):
+                plan = yield from self._destroyed(layer, region)
+                plans.append(plan)
         except FleetError as error:
             return Planned(region=region, stacks=tuple(plans), error=error)
         return Planned(region=region, stacks=tuple(plans))

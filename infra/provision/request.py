@@ -20,6 +20,7 @@ class Request:
 
     regions: tuple[str, ...]
     layers: tuple[StackLayer, ...]  # in the order in which they are built
+    given: frozenset[str] = frozenset()  # regions whose cluster is there: nothing makes it
     allowed: Allowed = field(default_factory=Allowed)
     refresh: bool = False
     repair: bool = False
@@ -29,9 +30,13 @@ class Request:
     def places(self) -> tuple[tuple[str, tuple[StackLayer, ...]], ...]:
         """Give region and layers of each track; the global one, without a region, comes first."""
         shared = tuple(layer for layer in self.layers if layer == "global")
-        own = tuple(layer for layer in self.layers if layer != "global")
         first = (("", shared),) if shared else ()
-        return first + tuple((region, own) for region in self.regions if own)
+        regions = ((region, self._own(region)) for region in self.regions)
+        return first + tuple((region, own) for region, own in regions if own)
+
+    def _own(self, region: str) -> tuple[StackLayer, ...]:
+        left_out = {"global", "cluster"} if region in self.given else {"global"}
+        return tuple(layer for layer in self.layers if layer not in left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

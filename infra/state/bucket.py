@@ -47,11 +47,13 @@ class BucketState:
             )
         return found
 
+    def secrets(self) -> tuple[str, ...]:
+        """Give none: the passphrase is the caller's, who knows it."""
+        return ()
+
     def prepare(self) -> None:
         """Raise StateError unless the bucket answers and keeps versions."""
-        with self._asking():
-            status = self._client.get_bucket_versioning(Bucket=self.bucket).get("Status")
-        if status != "Enabled":
+        if self._versioning != "Enabled":
             raise StateError(
                 f"{self.bucket}: the bucket keeps no versions, so a broken state could not be "
                 "taken back. Turn versioning on (`k3fleet bootstrap` does), then run again."
@@ -80,6 +82,12 @@ class BucketState:
         with self._asking():
             key = lock.place.removeprefix(f"s3://{self.bucket}/")
             self._client.delete_object(Bucket=self.bucket, Key=key)
+
+    @cached_property
+    def _versioning(self) -> str:
+        with self._asking():
+            found = self._client.get_bucket_versioning(Bucket=self.bucket)
+        return str(found.get("Status", "off"))
 
     @cached_property
     def _asked(self) -> Mapping[str, str]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from infra.state.bucket import BucketState
 from infra.state.files import KEY_FILE, FileState
 from infra.state.other import OtherState
 from infra.state.store import StateStore
@@ -27,6 +26,9 @@ def state_at(backend: str | None, secrets_provider: str | None, root: Path) -> S
                 FileState(folder=folder, passphrase=folder / KEY_FILE), secrets_provider=key
             )
         case "s3":
+            # Only where it is asked for: its SDK takes a second to load.
+            from infra.state.bucket import BucketState  # noqa: PLC0415
+
             return BucketState(url=backend, secrets_provider=key)
         case _:
             return OtherState(url=backend, secrets_provider=key)

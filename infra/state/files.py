@@ -39,6 +39,13 @@ class FileState:
         del environ
         return {"PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase)}
 
+    def secrets(self) -> tuple[str, ...]:
+        """Read the passphrase."""
+        try:
+            return (self.passphrase.read_text(encoding="utf-8").strip(),)
+        except OSError:
+            return ()
+
     def prepare(self) -> None:
         """Make the folder, and once the key of the state: Pulumi wants one."""
         try:

@@ -20,6 +20,10 @@ class OtherState:
         """Pass the caller's passphrase on."""
         return {name: environ[name] for name in OWN_PASSPHRASE if name in environ}
 
+    def secrets(self) -> tuple[str, ...]:
+        """Give none: the passphrase is the caller's, who knows it."""
+        return ()
+
     def prepare(self) -> None:
         """Do nothing: Pulumi says it when the bucket is away."""
 

@@ -97,6 +97,10 @@ class StateStore(Protocol):
         """Give what Pulumi needs in its environment to open the state."""
         ...
 
+    def secrets(self) -> tuple[str, ...]:
+        """Give what opens the state, so that it can be kept out of every text."""
+        ...
+
     def prepare(self) -> None:
         """Make what has to be there before Pulumi is started."""
         ...

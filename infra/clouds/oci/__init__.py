@@ -13,13 +13,13 @@ import pulumi_oci as oci
 from pulumi_oci import containerengine, core, identity
 
 from fleet.clouds.oci import Cluster
-from infra.clouds.contract import DeclaredCluster, Place, Promise
+from fleet.clouds.promises import Promise, promises_of
+from infra.clouds.contract import DeclaredCluster, Place
 from infra.clouds.guarded import guarded
 from infra.clouds.oci.cloud_init import certificate_of
 from infra.clouds.oci.network import Networks, declare_networks
 from infra.clouds.oci.nodes import Joining, declare_rack, declare_system_pool
 from infra.clouds.oci.site import Site
-from infra.clouds.promises import promises_of
 
 
 class Oci:
