@@ -11,26 +11,39 @@ import click
 from cli.output import output_option, print_facts, print_json, print_table
 from cli.progress import TerminalProgress
 from cli.wiring import tool_surroundings
-from fleet.errors import EXIT_GO, ToolError
+from fleet.errors import EXIT_GO, ConfigError, ToolError
 from lab.diagnosis import Diagnosis, ToolState, diagnose
 from lab.toolchain import Origin, ensure_tools
 
 
 @click.command()
+@click.argument("fleet_file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--stacks", is_flag=True, help="Find what cut-off updates left in FLEET_FILE's stacks."
+)
 @click.option("--build", is_flag=True, help="Build what is missing now.")
 @output_option
-def doctor(output: str, *, build: bool) -> int:
-    """Check the tools that the lab needs.
+def doctor(output: str, fleet_file: Path | None, *, stacks: bool, build: bool) -> int:
+    """Check the tools that the lab needs, or a fleet's stacks.
 
     Tools that are missing but can be built are built by the first rehearsal, or with --build.
-    Exit code 0 when everything is there or can be built, 5 otherwise.
+    Exit code 0 when everything is there or can be built, 5 otherwise; with --stacks 1 when one
+    needs a repair.
 
     \b
     Example:
         k3fleet doctor
         k3fleet doctor --build
         k3fleet doctor -o json
+        k3fleet doctor fleets/prod.yaml --stacks
     """
+    if stacks != bool(fleet_file):
+        raise ConfigError("k3fleet doctor: FLEET_FILE and --stacks belong together. Give both.")
+    if fleet_file:
+        # Pulumi's and Kubernetes' libraries are loaded for this only.
+        from cli.doctor_stacks import show_stacks  # noqa: PLC0415
+
+        return show_stacks(fleet_file, {"output": output})
     cache_dir, environ = tool_surroundings()
     if build:
         progress = TerminalProgress(sys.stderr)
