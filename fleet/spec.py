@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
+from fleet.global_spec import GlobalSpec
 from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -29,6 +30,8 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.state_spec import StateSpec
+from fleet.weights_spec import WeightsSpec
 
 
 def _namespace(text: str) -> str:
@@ -199,6 +202,16 @@ class WeightsStageSpec(FileModel):
     keep_previous: Annotated[Count, Field(le=100)] = 1
 
 
+class NodeReportSpec(FileModel):
+    """Pods that say what each node of a rack is made of, for `k3fleet racks preflight`."""
+
+    image: PinnedImage  # holds python3
+    # Whose disks are looked at; None: where weights lie.
+    folder: HostFolder | None = None
+    # With it nvidia-smi is asked too: the RuntimeClass of NVIDIA's container runtime.
+    runtime_class: DnsLabel | None = None
+
+
 class KernelCacheSpec(FileModel):
     """Where engines keep what they compile at start, per image, GPU and TP."""
 
@@ -268,11 +281,16 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    node_report: NodeReportSpec | None = None  # None: nobody asks the nodes
+    weights: WeightsSpec | None = None  # None: no buckets of weights are kept
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()
+    state: StateSpec = StateSpec()
+    # `global` is a word of Python. None: nothing is shared, there is no global stack.
+    global_spec: GlobalSpec | None = Field(default=None, alias="global")
     regions: tuple[RegionSpec, ...] = Field(
         min_length=1, description="a list of regions with name and racks"
     )

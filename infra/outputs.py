@@ -7,17 +7,18 @@ Nothing here is a secret: outputs are stored and printed in clear.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fleet.errors import ConfigError
-
-Layer = Literal["global", "cluster", "platform", "serving"]
+from infra.settings import StackLayer
 
 
 class Outputs(BaseModel):
-    """Outputs of a stack; a newer k3fleet may have added some, which are left aside."""
+    """Outputs of a stack; a newer k3fleet may have added some, which are left aside.
+
+    What may be None has that as its default: the engine does not store outputs that are null.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=False)
 
@@ -27,9 +28,10 @@ class GlobalOutputs(Outputs):
 
     fleet: str
     weights_bucket: str | None = None
-    weights_key: str | None = None  # ARN or name of the KMS key
+    weights_buckets: dict[str, str] = {}  # AWS region -> bucket, the source's too
+    weights_key: str | None = None  # ARN of the KMS key; its replicas differ in the region only
     endpoint: str | None = None  # the name that all gateways answer to
-    registry: str | None = None
+    registries: dict[str, str] = {}  # AWS region -> host of the registry with the caches
 
 
 class ClusterOutputs(Outputs):
@@ -38,8 +40,8 @@ class ClusterOutputs(Outputs):
     region: str
     cloud: str
     cluster_name: str
-    endpoint: str | None  # https://…; None: only the kubeconfig says
-    ca: str | None  # the public certificate, base64 of PEM; None: only the kubeconfig says
+    endpoint: str | None = None  # https://…; None: only the kubeconfig says
+    ca: str | None = None  # the public certificate, base64 of PEM; None: only the kubeconfig says
     racks: dict[str, str]  # rack id -> name of its node group, pool or label value
     kubeconfig_command: tuple[str, ...]  # words of a command that gets a kubeconfig; no token
 
@@ -57,11 +59,12 @@ class ServingOutputs(Outputs):
 
     region: str
     namespace: str
+    cluster_uid: str | None = None  # as of the platform
     serial: int
     releases: dict[str, str]  # replica -> release id
 
 
-MODELS: Mapping[Layer, type[Outputs]] = {
+MODELS: Mapping[StackLayer, type[Outputs]] = {
     "global": GlobalOutputs,
     "cluster": ClusterOutputs,
     "platform": PlatformOutputs,
@@ -69,7 +72,7 @@ MODELS: Mapping[Layer, type[Outputs]] = {
 }
 
 
-def read_outputs(layer: Layer, stack: str, values: Mapping[str, object]) -> Outputs:
+def read_outputs(layer: StackLayer, stack: str, values: Mapping[str, object]) -> Outputs:
     """Check a stack's outputs; raise ConfigError naming the stack and the first fault."""
     if not values:
         raise ConfigError(f"stack {stack}: no outputs. Run `k3fleet up --layer {layer}` first.")

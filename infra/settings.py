@@ -20,6 +20,8 @@ from fleet.release_file import by_id
 from infra.options import Options
 
 Kind = Literal["text", "number", "flag", "object"]
+# Layers of a fleet in the order in which they are built; `global` is one stack for all regions.
+StackLayer = Literal["global", "cluster", "platform", "serving"]
 
 # Stack configuration key -> field of Options. What is not set keeps the default there.
 OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
@@ -40,7 +42,9 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
 CLUSTER_KEYS = ("fleet", "region")
+GLOBAL_KEYS = ("fleet",)
 VERSION_KEY = "apiVersion"  # of the configuration itself; not set: ours
+OTHER_KEYS = ("context", "releases", VERSION_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +54,18 @@ class Settings:
     fleet: Path
     region: str
     kubeconfig: Path  # a path, so that no credentials get into the state
+    context: str | None = None  # of the kubeconfig; None: its current one
     # Presets or files of releases that the assignment names beside the fleet's own.
     releases: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPlace:
+    """What a stack is told that has no cluster yet: of a region, or of the whole fleet."""
+
+    fleet: Path
+    region: str = ""  # empty: the global stack
 
 
 class StackConfig(Protocol):
@@ -67,14 +80,19 @@ class StackConfig(Protocol):
     def get_object(self, key: str) -> object: ...
 
 
-def to_config(settings: Settings) -> dict[str, object]:
+def to_config(settings: Settings | StackPlace) -> dict[str, object]:
     """Write settings as stack configuration; defaults are left out."""
+    if isinstance(settings, StackPlace):
+        region = {"region": settings.region} if settings.region else {}
+        return {"fleet": str(settings.fleet.resolve()), **region}
     standard = Options()
     config: dict[str, object] = {
         "fleet": str(settings.fleet.resolve()),
         "region": settings.region,
         "kubeconfig": str(settings.kubeconfig.resolve()),
     }
+    if settings.context:
+        config["context"] = settings.context
     if settings.releases:
         config["releases"] = list(settings.releases)
     for key, (name, _) in OPTION_KEYS.items():
@@ -97,6 +115,7 @@ def from_config(config: StackConfig) -> Settings:
         fleet=fleet,
         region=config.get("region") or "",
         kubeconfig=Path(config.get("kubeconfig") or "").resolve(),
+        context=config.get("context") or None,
         releases=tuple(names),
         options=replace(options, releases=by_id(zip(names, releases, strict=True))),
     )
@@ -108,6 +127,12 @@ def fleet_and_region(config: StackConfig) -> tuple[Path, str]:
     return Path(config.get("fleet") or "").resolve(), config.get("region") or ""
 
 
+def fleet_file(config: StackConfig) -> Path:
+    """Read what the global stack is told: the fleet file."""
+    _require(config, GLOBAL_KEYS)
+    return Path(config.get("fleet") or "").resolve()
+
+
 def _require(config: StackConfig, keys: Sequence[str]) -> None:
     if fault := newer_fault(config.get(VERSION_KEY)):
         raise ConfigError(f"stack configuration: {VERSION_KEY}: {fault[0]}. {fault[1]}.")
@@ -117,6 +142,14 @@ def _require(config: StackConfig, keys: Sequence[str]) -> None:
             f"stack configuration: {', '.join(missing)} not set. "
             f"Run `pulumi config set {missing[0]} VALUE`."
         )
+
+
+def newer_config(why: str) -> ConfigError:
+    """Say that a stack was told something by a newer k3fleet than this one."""
+    return ConfigError(
+        f"stack configuration: written by a newer k3fleet ({why}). "
+        "Bring this k3fleet up to date, then run again."
+    )
 
 
 def _options(config: StackConfig) -> Options:

@@ -21,10 +21,11 @@ from typing import Any
 import tokenizers
 
 from fleet.errors import ConfigError
+from fleet.k3_tokens import CONTROL_TOKENS, SPECIAL_SLOTS
 from fleet.model import Model
+from fleet.tokenizer_file import convert, dump, read_ranks
 from lab.builds import Progress
-from lab.k3_tokens import CONTROL_TOKENS, SPECIAL_SLOTS
-from lab.tokenizer_json import convert, dump, read_tiktoken, train
+from lab.tokenizer_json import train
 
 # Large enough to give tokens of a few bytes, small enough to train in seconds.
 SMALL_VOCABULARY = 32_768
@@ -131,14 +132,11 @@ def _tokenizer_from(folder: Path, cache: _Cache) -> str:
             "Point to a folder that has one of them."
         ) from error
     name = f"tiktoken-{hashlib.sha256(content).hexdigest()[:16]}-{TRAINER_VERSION}"
-    try:
-        return cache.get(
-            name,
-            lambda: convert(read_tiktoken(content)),
-            note=f"tokenizer: converting {ranks} (seconds)",
-        )
-    except ValueError as error:
-        raise ConfigError(f"{ranks}: {error}. Fetch the file again.") from error
+    return cache.get(
+        name,
+        lambda: convert(read_ranks(content, where=str(ranks))),
+        note=f"tokenizer: converting {ranks} (seconds)",
+    )
 
 
 def _small_tokenizer(cache: _Cache) -> str:

@@ -10,7 +10,15 @@ from typing import Any
 
 import pulumi
 import pytest
-from provider_fleets import AWS_COMPUTED, aws_rack, aws_region, write_fleet
+from provider_fleets import (
+    AWS_COMPUTED,
+    GCP_COMPUTED,
+    aws_rack,
+    aws_region,
+    existing_region,
+    gcp_region,
+    write_fleet,
+)
 from pulumi_mocks import Monitor, Registration, exported, registrations, run_entry
 
 import infra.clouds
@@ -23,23 +31,10 @@ ENTRY = Path(infra.clouds.__file__).parents[1] / "cluster"
 
 def made(path: Path, region: str) -> dict[str, Registration]:
     """Run the program of a region, and give its resources by `type::name`."""
-    monitor = Monitor(computed=AWS_COMPUTED)
+    monitor = Monitor(computed={**AWS_COMPUTED, **GCP_COMPUTED})
     stack = f"cluster-{region}"
     run_entry(monitor, ENTRY, stack, {"fleet": str(path), "region": region})
     return registrations(monitor)
-
-
-def existing_region(name: str, racks: int = 4) -> dict[str, Any]:
-    """Describe a region that is there already, with labelled racks."""
-    return {
-        "name": name,
-        "context": f"prod-{name}",
-        "cluster": {"rack_label": "example.com/rack", "endpoint": f"https://{name}.test:6443"},
-        "racks": [
-            {"id": f"{name}-r{n:02}", "capacity": {"label_value": f"DH{n}"}}
-            for n in range(1, racks + 1)
-        ],
-    }
 
 
 def rack_part(found: Mapping[str, Registration], rack: str) -> set[str]:
@@ -55,6 +50,38 @@ def test_a_rack_can_move_in_the_list(tmp_path: Path) -> None:
     for _ in range(3):
         draw.shuffle(region["racks"])
         assert made(write_fleet(tmp_path, region), "us-east") == before
+
+
+def launch_regions() -> list[dict[str, Any]]:
+    """Describe three clouds with two regions of four racks each."""
+    return [
+        aws_region("us-east", racks=4),
+        gcp_region("us-central"),
+        existing_region("eu-west"),
+        aws_region("us-north", racks=4, first=5),
+        gcp_region("us-south"),
+        existing_region("eu-north"),
+    ]
+
+
+@pytest.mark.parametrize("name", [region["name"] for region in launch_regions()])
+def test_three_clouds_of_two_regions_follow_their_rack_ids(tmp_path: Path, name: str) -> None:
+    """In any order the same resources; a rack less or more is its own resources less or more."""
+    regions = launch_regions()
+    region = next(item for item in regions if item["name"] == name)
+    before, told = made(write_fleet(tmp_path, *regions), name), exported()
+    assert len(told["racks"]) == 4
+    regions.reverse()
+    region["racks"].reverse()
+    assert made(write_fleet(tmp_path, *regions), name) == before
+    assert exported() == told
+    gone = region["racks"].pop(1)["id"]
+    after = made(write_fleet(tmp_path, *regions), name)
+    assert set(before) - set(after) == {key for key in before if gone in key}
+    assert {key: before[key] for key in after} == after
+    assert exported()["racks"] == {
+        rack: pool for rack, pool in told["racks"].items() if rack != gone
+    }
 
 
 def test_the_order_of_zones_and_regions_does_not_matter_either(tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ import yaml
 from tokenizers import Tokenizer
 
 from fleet.errors import ConfigError
+from fleet.k3_tokens import CONTROL_TOKENS, added_tokens
 from fleet.model import Model
+from fleet.tokenizer_file import convert, read_ranks
 from lab import modeldir
-from lab.k3_tokens import CONTROL_TOKENS, added_tokens
 from lab.modeldir import make_model_dir
-from lab.tokenizer_json import convert, read_tiktoken, train
+from lab.tokenizer_json import train
 
 ROOT = Path(__file__).parents[2]
 MODEL = Model.model_validate(yaml.safe_load((ROOT / "fleet/models/kimi-k3.yaml").read_text()))
@@ -209,9 +210,9 @@ def test_a_folder_without_tokenizer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"version https://git-lfs", "line 1 is not a base64 token and a rank"),
-        (b"IQ== 0\nIg== 2\n", "its ranks are not 0, 1, 2"),
-        (b"", "its ranks are not 0, 1, 2"),
+        (b"version https://git-lfs", "model:1: is not a base64 token and a rank"),
+        (b"IQ== 0\nIg== 2\n", "none of rank 1"),
+        (b"", "no token for 256 of the 256 bytes"),
     ],
 )
 def test_a_damaged_tiktoken_file_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
@@ -248,7 +249,7 @@ def test_ranks_are_read_as_written() -> None:
     """A line is the base64 of a token and its rank."""
     ranks = {bytes([byte]): 255 - byte for byte in range(256)}
     lines = [f"{base64.b64encode(token).decode()} {rank}" for token, rank in ranks.items()]
-    assert read_tiktoken("\n".join(lines).encode()) == ranks
+    assert read_ranks("\n".join(lines).encode()) == ranks
 
 
 @needs_kimi

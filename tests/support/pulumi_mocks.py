@@ -16,6 +16,7 @@ from typing import Any
 import pulumi
 from google.protobuf import json_format
 from pulumi.runtime import get_root_resource, mocks
+from pulumi.runtime.settings import set_root_resource
 
 Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
 PROJECT = "k3fleet-test"
@@ -89,6 +90,7 @@ def run_in(
     monitor: Monitor, program: Callable[[], object], *, project: str = PROJECT, stack: str = STACK
 ) -> None:
     """Run a program against a monitor, and wait for everything that it declares."""
+    set_root_resource(None)  # type: ignore[arg-type] # else outputs of the last program stay
     mocks.set_mocks(Recorder(), project=project, stack=stack, monitor=monitor)
     pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from lab.tokenizer_json import convert, dump, read_tiktoken
+from fleet.tokenizer_file import convert, dump, read_ranks
 from loadtest.cache.oracle import CacheOracle
 from loadtest.prompt.prompts import Frame, Message, make_prompt
 from loadtest.prompt.words import TOKEN_BYTES, Vocabulary, read_vocabulary
@@ -171,7 +171,7 @@ def test_two_passes_share_no_words(vocabulary: Vocabulary) -> None:
 def kimi_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the tokenizer.json of K3 from its published vocabulary."""
     folder = tmp_path_factory.mktemp("kimi")
-    text = dump(convert(read_tiktoken((KIMI / "tiktoken.model").read_bytes())))
+    text = dump(convert(read_ranks((KIMI / "tiktoken.model").read_bytes())))
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     return folder
 

@@ -6,6 +6,7 @@ repository (moonshotai/Kimi-K3). The vocabulary itself is not needed here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 # Slots behind the base vocabulary, named or reserved.
@@ -59,21 +60,28 @@ CONTROL_TOKENS = (
 )
 
 
-def added_tokens(base: int) -> list[dict[str, Any]]:
-    """List all 256 slots behind a vocabulary of `base` tokens, as tokenizer.json holds them."""
-    named = {token.offset: token for token in CONTROL_TOKENS}
-    slots = []
+def slots(base: int, named: Mapping[int, tuple[str, bool]]) -> list[dict[str, Any]]:
+    """List all 256 slots behind a vocabulary of `base` tokens, as tokenizer.json holds them.
+
+    `named` gives text and `special` by offset; the other slots are reserved ones.
+    """
+    found = []
     for offset in range(SPECIAL_SLOTS):
-        token = named.get(offset)
-        slots.append(
+        text, special = named.get(offset, (f"<|reserved_token_{base + offset}|>", True))
+        found.append(
             {
                 "id": base + offset,
-                "content": token.text if token else f"<|reserved_token_{base + offset}|>",
+                "content": text,
                 "single_word": False,
                 "lstrip": False,
                 "rstrip": False,
                 "normalized": False,
-                "special": token.special if token else True,
+                "special": special,
             }
         )
-    return slots
+    return found
+
+
+def added_tokens(base: int) -> list[dict[str, Any]]:
+    """List K3's slots."""
+    return slots(base, {token.offset: (token.text, token.special) for token in CONTROL_TOKENS})
