@@ -45,8 +45,10 @@ def test_nodes_join_label_and_mask_themselves(launch: dict[str, Any]) -> None:
     assert commands[1] == [
         *("oke", "bootstrap", "--apiserver-host", "10.80.0.5", "--ca", "Q0E="),
         "--kubelet-extra-args",
-        "--node-labels=k3fleet.io/rack=iad1-r01 "
-        "--register-with-taints=nvidia.com/gpu=present:NoSchedule",
+        (
+            "--node-labels=k3fleet.io/rack=iad1-r01 "
+            "--register-with-taints=nvidia.com/gpu=present:NoSchedule"
+        ),
     ]
 
 
@@ -85,6 +87,12 @@ def test_iam_is_written_in_the_home_region(made: Outcome) -> None:
     assert {regions[name] for name in others} == {"us-ashburn-1"}
 
 
+def test_in_the_home_region_one_provider_does_it_all(run: Run) -> None:
+    """Two of one region and tenancy would not know of each other's resources."""
+    at_home = run("oci", lambda region: region["cluster"].update(home_region="us-ashburn-1"))
+    assert [item.name for item in at_home.providers] == ["oci-us-ashburn"]
+
+
 def test_both_providers_name_the_tenancy(made: Outcome) -> None:
     """A profile of another tenancy then fails to sign."""
     assert {it.inputs["tenancyOcid"] for it in made.providers} == {"ocid1.tenancy.oc1..aaaa"}
@@ -94,8 +102,10 @@ def test_nodes_may_join_and_nothing_else(made: Outcome) -> None:
     """An instance principal with more rights is more for whoever gets onto a node."""
     statements = made.named("launch-us-ashburn-nodes")["Policy"].inputs["statements"]
     assert statements == [
-        "Allow dynamic-group launch-us-ashburn-nodes to {CLUSTER_JOIN} in compartment id "
-        "ocid1.compartment.oc1..aaaa"
+        (
+            "Allow dynamic-group launch-us-ashburn-nodes to {CLUSTER_JOIN} in compartment id "
+            "ocid1.compartment.oc1..aaaa"
+        )
     ]
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
 from cloud_fleets import SECOND_RACK, Outcome, Run, add_rack
+from pulumi_mocks import Registration
 
 from fleet.clouds import CLOUDS, Cloud
 from infra.clouds import MODULES, program
 from infra.clouds.protected import PROTECTED_TYPES, RACKS_BY_CLOUD, RETAINED_BY_CLOUD
 from infra.outputs import read_outputs
+from infra.policy_pack.pack import policies
+from infra.policy_pack.resource import Provider, Resource
 
 MAKING = [cloud for cloud in CLOUDS if cloud != "existing"]
 PLANTED = "planted-5ecret"
@@ -121,6 +125,37 @@ def test_outputs_are_what_readers_expect(cloud: Cloud, two: Outcome) -> None:
     assert outputs.cluster_name
     assert SECOND_RACK in outputs.racks
     assert outputs.endpoint.startswith("https://")
+
+
+def test_the_policy_pack_has_nothing_to_say(two: Outcome) -> None:
+    """Whoever runs `pulumi up --policy-pack` must not be stopped by what we declare ourselves."""
+    resources = [_judged(item, two) for item in two.found.values()]
+    faults = [
+        str(fault)
+        for policy in policies(date(2026, 12, 1))
+        for fault in (
+            *(policy.stack(resources, {}) if policy.stack else ()),
+            *(fault for one in resources if policy.one for fault in policy.one(one, {})),
+        )
+    ]
+    assert faults == []
+
+
+def _judged(item: Registration, all_of_it: Outcome) -> Resource:
+    """Show a resource to policies as the engine does."""
+    made_by = next((it for it in all_of_it.providers if it.name == item.provider), None)
+    return Resource(
+        type=item.type,
+        name=item.name,
+        urn=f"urn:{item.type}::{item.name}",
+        props=item.inputs,
+        protected=item.protect,
+        provider=(
+            Provider(type=made_by.type, name=made_by.name, props=made_by.inputs)
+            if made_by
+            else None
+        ),
+    )
 
 
 def test_no_credentials_get_into_the_state(one: Outcome) -> None:
