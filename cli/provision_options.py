@@ -80,6 +80,17 @@ _ALLOW = (
 )
 
 
+# For a command that looks at everything.
+ALL_OPTIONS: Mapping[str, Any] = {
+    "regions": (),
+    "every": True,
+    "only": (),
+    "since": None,
+    "kubeconfig": None,
+    "work_dir": None,
+}
+
+
 def which_options(command: FunctionT) -> FunctionT:
     """Add the fleet file, and the options that choose stacks."""
     for option in reversed(_WHICH):

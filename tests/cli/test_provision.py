@@ -291,6 +291,18 @@ def test_open_operations_are_named_then_closed(place: Place) -> None:
     assert "--clear-pending-creates" in words
 
 
+def test_the_doctor_names_what_a_killed_update_left(place: Place) -> None:
+    """With what it would do about it, and the command."""
+    place.brought_up()
+    assert place.run("doctor", "--stacks") == 0, place.err
+    items = {"deployment": {"pending_operations": [pending("creating", "Service", "lost")]}}
+    place.pulumi.answer({"serving-us-east export": {"prints": json.dumps(items)}})
+    assert place.run("doctor", "--stacks", "-o", "json") == 1
+    [_, serving] = json.loads(place.out)["stacks"]
+    assert serving["faults"] == ["creating Service/k3/lost: dropped, there is no such object"]
+    assert serving["fix"].endswith("--layer serving --region us-east --repair")
+
+
 def test_an_update_closes_what_the_last_one_left_open(place: Place) -> None:
     """Else it would create again what is there already."""
     place.brought_up()
