@@ -13,6 +13,7 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.output import FunctionT, output_option, print_json, print_line
+from cli.plain import plain
 from cli.racks_where import FLEET_FILE, places, where_options
 from cli.rollout_plan import STRATEGY
 from fleet.errors import EXIT_GO, ConfigError
@@ -146,7 +147,7 @@ class _Job:
     def goes_on(self, lines: Sequence[str], question: str) -> bool:
         """Say what will be done and ask; False: only look."""
         for line in lines:
-            print_line(line) if self.options["output"] == "table" else click.echo(line, err=True)
+            print_line(line) if self.options["output"] == "table" else _say(line)
         if self.options["dry_run"]:
             return False
         confirm(yes=self.options["yes"], what=question)
@@ -245,4 +246,4 @@ def _json(planned: Planned) -> dict[str, Collection[object]]:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)

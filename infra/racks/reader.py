@@ -23,7 +23,6 @@ from fleet.racks.seen import (
     in_tray_order,
 )
 from infra.rollout.checks import EnginePod
-from infra.rollout.cluster import RACK_LABEL as POD_RACK_LABEL
 from infra.rollout.cluster import RELEASE_LABEL, Cluster
 from infra.staging import LABEL_PREFIX, LABEL_VALUE
 
@@ -82,7 +81,7 @@ def racks_of(
     nodes, pods = tuple(nodes), tuple(pods)
     ids = {node.rack for node in nodes if node.rack}
     objects = {
-        name: str(item["metadata"].get("labels", {}).get(POD_RACK_LABEL, ""))
+        name: str(item["metadata"].get("labels", {}).get(RACK_LABEL, ""))
         for name, item in workloads.items()
     }
     racks = []
