@@ -71,6 +71,16 @@ def evict(cluster: Cluster, pod: str) -> str:
     return ""
 
 
+def bury(cluster: Cluster, pod: str) -> None:
+    """Remove a pod that its node will not end any more."""
+    with cluster.api():
+        try:
+            cluster.client.delete(Pod, pod, grace_period=0)
+        except ApiError as error:
+            if error.status.code != HTTPStatus.NOT_FOUND:
+                raise
+
+
 def _patch_node(cluster: Cluster, node: str, patch: Mapping[str, object]) -> None:
     with cluster.api():
         cluster.client.patch(
