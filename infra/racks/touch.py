@@ -14,8 +14,8 @@ from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
 
 from fleet.racks.seen import NodeSeen
-from infra.racks.reader import CORDONED_BY, PARKED
-from infra.rollout.cluster import Cluster, LeaderWorkerSet
+from infra.racks.reader import CORDONED_BY
+from infra.rollout.cluster import PARKED, Cluster, LeaderWorkerSet
 
 MANAGER = "k3fleet-racks"  # of the fields that are written here
 
