@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cli.doctor_clouds import clouds_option, show_clouds
 from cli.output import output_option, print_facts, print_json, print_table
 from cli.progress import TerminalProgress
 from cli.wiring import tool_surroundings
@@ -22,9 +23,12 @@ from lab.toolchain import Origin, ensure_tools
     "--stacks", is_flag=True, help="Find what cut-off updates left in FLEET_FILE's stacks."
 )
 @click.option("--build", is_flag=True, help="Build what is missing now.")
+@clouds_option
 @output_option
-def doctor(output: str, fleet_file: Path | None, *, stacks: bool, build: bool) -> int:
-    """Check the tools that the lab needs, or a fleet's stacks.
+def doctor(
+    output: str, clouds: str | None, fleet_file: Path | None, *, stacks: bool, build: bool
+) -> int:
+    """Check the tools that the lab needs, a fleet's stacks, or say what clouds promise.
 
     Tools that are missing but can be built are built by the first rehearsal, or with --build.
     Exit code 0 when everything is there or can be built, 5 otherwise; with --stacks 1 when one
@@ -35,8 +39,13 @@ def doctor(output: str, fleet_file: Path | None, *, stacks: bool, build: bool) -
         k3fleet doctor
         k3fleet doctor --build
         k3fleet doctor -o json
+        k3fleet doctor --clouds
+        k3fleet doctor --clouds gcp
         k3fleet doctor fleets/prod.yaml --stacks
     """
+    if clouds:
+        show_clouds(clouds, output)
+        return EXIT_GO
     if stacks != bool(fleet_file):
         raise ConfigError("k3fleet doctor: FLEET_FILE and --stacks belong together. Give both.")
     if fleet_file:

@@ -30,16 +30,19 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "render": LazyCommand("cli.render:render", "Write the Kubernetes manifests as files."),
     "lint": LazyCommand("cli.lint:lint", "Find mistakes in manifests, with reason and fix."),
     "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
+    "config": LazyCommand("cli.config:config", "Check what makes clusters, without Pulumi."),
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
     "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
+    "heal": LazyCommand("cli.heal:heal", "Bring replicas off nodes that are ill, and back."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."
     ),
     "lab": LazyCommand("cli.lab:lab", "Keep the rehearsal's lab up for work by hand."),
+    "weights": LazyCommand("cli.weights:weights", "Keep every region's bucket of weights right."),
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
@@ -52,7 +55,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "refresh": LazyCommand("cli.provision_state:refresh", "Read stacks again from what is there."),
     "outputs": LazyCommand("cli.provision_state:outputs", "Show what the stacks left."),
     "unlock": LazyCommand("cli.provision_state:unlock", "Remove the locks of dead updates."),
-    "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+    "capacity": LazyCommand("cli.capacity:capacity", "Find, buy, watch and extend racks."),
+    "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }
 
 
@@ -72,7 +76,9 @@ def root() -> None:
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
         9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
         another one, 12 a change that was not allowed, 13 credentials of another account,
-        70 a bug in k3fleet (with a traceback), 130 interrupted
+        14 an object store, 15 wrong weights,
+        16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
+        whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

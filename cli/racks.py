@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli import racks_list, racks_work
+from cli import racks_label, racks_list, racks_preflight, racks_work
 
 
 @click.group()
@@ -22,6 +22,8 @@ def racks() -> None:
 for command in (
     racks_list.list_racks,
     racks_list.show,
+    racks_preflight.preflight_racks,
+    racks_label.label,
     racks_work.cordon,
     racks_work.drain,
     racks_work.uncordon,

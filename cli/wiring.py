@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
+import random
 import re
+import socket
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.progress import TerminalProgress
 from fleet.load import Fleet
+from infra.capacity.clock import Clock
+from infra.rollout.lease import Holder
+from infra.rollout.process import is_gone, own_process
 from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
@@ -37,9 +44,25 @@ def secret_webhook() -> str | None:
     return os.environ.get(WEBHOOK) or None
 
 
+def lock_holder() -> Holder:
+    """Name this process for the lock of a bucket."""
+    name = f"{getpass.getuser()}@{socket.gethostname()}/{os.getpid()}"
+    return Holder(name=name, process=own_process(), is_gone=is_gone)
+
+
 def work_folder(fleet: Fleet, given: Path | None) -> Path:
     """Return where a fleet's state and reports go."""
     return (given or Path(WORK_FOLDER) / fleet.spec.name).absolute()
+
+
+def capacity_clock() -> Clock:
+    """Return the time of the day for what is bought and ends."""
+    return Clock(now=lambda: datetime.now(UTC), pause=time.sleep)
+
+
+def chance() -> random.Random:
+    """Return randomness that nobody can guess, for names that must be unique."""
+    return random.SystemRandom()
 
 
 def surroundings(fleet: Fleet, work_dir: Path | None) -> Surroundings:

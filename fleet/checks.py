@@ -54,6 +54,7 @@ def section_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
         what = "not set, but the gateways of loadtest ask for keys"
         fix = "Name a Secret with one of them, under the key api-key"
         yield document.problem(("secrets", "loadtest_key"), what, fix)
+    yield from _weights_problems(document, spec)
     if spec.backend == "dgd":
         asked = []
         if scheduling.gang == "volcano":
@@ -78,6 +79,26 @@ def _dns_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
             what = f"there is no region {found_text(gateway.region)}"
             path = ("global", "dns", "gateways", index, "region")
             yield document.problem(path, what, suggestion(gateway.region, known))
+
+
+def _weights_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
+    """Find buckets of regions that do not exist, and nodes that nobody tells to read them."""
+    if spec.weights is None:
+        return
+    regions = [region.name for region in spec.regions]
+    for name in spec.weights.regions:
+        if name not in regions:
+            what = f"{found_text(name)} is no region of this fleet"
+            yield document.problem(("weights", "regions", name), what, suggestion(name, regions))
+    if spec.weights.nodes is None:
+        return
+    if spec.weights_stage is None:
+        what = "says how nodes read buckets, but without weights_stage nobody fills the nodes"
+        yield document.problem(("weights", "nodes"), what, "Set weights_stage, or leave it out")
+    for name in sorted(set(regions) - set(spec.weights.regions)):
+        what = f"the nodes of {found_text(name)} have no bucket to read"
+        fix = "Give the region one, or leave out weights.nodes: all nodes then ask the hub"
+        yield document.problem(("weights", "regions"), what, fix)
 
 
 def group_problem(hardware: Hardware, release: Release) -> tuple[str, str] | None:

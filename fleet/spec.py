@@ -31,6 +31,7 @@ from fleet.schema import (
     suggestion,
 )
 from fleet.state_spec import StateSpec
+from fleet.weights_spec import WeightsSpec
 
 
 def _namespace(text: str) -> str:
@@ -201,6 +202,16 @@ class WeightsStageSpec(FileModel):
     keep_previous: Annotated[Count, Field(le=100)] = 1
 
 
+class NodeReportSpec(FileModel):
+    """Pods that say what each node of a rack is made of, for `k3fleet racks preflight`."""
+
+    image: PinnedImage  # holds python3
+    # Whose disks are looked at; None: where weights lie.
+    folder: HostFolder | None = None
+    # With it nvidia-smi is asked too: the RuntimeClass of NVIDIA's container runtime.
+    runtime_class: DnsLabel | None = None
+
+
 class KernelCacheSpec(FileModel):
     """Where engines keep what they compile at start, per image, GPU and TP."""
 
@@ -270,6 +281,8 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    node_report: NodeReportSpec | None = None  # None: nobody asks the nodes
+    weights: WeightsSpec | None = None  # None: no buckets of weights are kept
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.

@@ -15,7 +15,10 @@ from infra.settings import StackLayer
 
 
 class Outputs(BaseModel):
-    """Outputs of a stack; a newer k3fleet may have added some, which are left aside."""
+    """Outputs of a stack; a newer k3fleet may have added some, which are left aside.
+
+    What may be None has that as its default: the engine does not store outputs that are null.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=False)
 
@@ -25,9 +28,10 @@ class GlobalOutputs(Outputs):
 
     fleet: str
     weights_bucket: str | None = None
-    weights_key: str | None = None  # ARN or name of the KMS key
+    weights_buckets: dict[str, str] = {}  # AWS region -> bucket, the source's too
+    weights_key: str | None = None  # ARN of the KMS key; its replicas differ in the region only
     endpoint: str | None = None  # the name that all gateways answer to
-    registry: str | None = None
+    registries: dict[str, str] = {}  # AWS region -> host of the registry with the caches
 
 
 class ClusterOutputs(Outputs):
@@ -36,8 +40,8 @@ class ClusterOutputs(Outputs):
     region: str
     cloud: str
     cluster_name: str
-    endpoint: str | None  # https://…; None: only the kubeconfig says
-    ca: str | None  # the public certificate, base64 of PEM; None: only the kubeconfig says
+    endpoint: str | None = None  # https://…; None: only the kubeconfig says
+    ca: str | None = None  # the public certificate, base64 of PEM; None: only the kubeconfig says
     racks: dict[str, str]  # rack id -> name of its node group, pool or label value
     kubeconfig_command: tuple[str, ...]  # words of a command that gets a kubeconfig; no token
 

@@ -42,6 +42,7 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")
 CLUSTER_KEYS = ("fleet", "region")
+GLOBAL_KEYS = ("fleet",)
 VERSION_KEY = "apiVersion"  # of the configuration itself; not set: ours
 OTHER_KEYS = ("context", "releases", VERSION_KEY)
 
@@ -124,6 +125,12 @@ def fleet_and_region(config: StackConfig) -> tuple[Path, str]:
     """Read what a cluster's stack is told: the fleet file, and a region of it."""
     _require(config, CLUSTER_KEYS)
     return Path(config.get("fleet") or "").resolve(), config.get("region") or ""
+
+
+def fleet_file(config: StackConfig) -> Path:
+    """Read what the global stack is told: the fleet file."""
+    _require(config, GLOBAL_KEYS)
+    return Path(config.get("fleet") or "").resolve()
 
 
 def _require(config: StackConfig, keys: Sequence[str]) -> None:

@@ -32,11 +32,9 @@ from infra.rollout.waiting import Waiter
 from infra.settings import Settings
 from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
-from infra.values import region_plan
 from lab.rehearsal import Surroundings
-from lab.rollout import TIME, LabRollouts, who
+from lab.rollout import TIME, LabRollouts, site_region, who
 from lab.state import read_state as read_lab
-from verify.smoke import worker_answers
 
 GO_ON = "k3fleet racks list"
 
@@ -56,17 +54,28 @@ class RackPlaces:
         cls, fleet: Fleet, around: Surroundings, *, lab_dir: Path | None, kubeconfig: Path | None
     ) -> RackPlaces:
         """Take the lab that is named or up; with a kubeconfig, or without a lab, real clusters."""
-        plans = {region.name: region for region in make_plan(fleet).regions}
         if lab_dir is not None or (kubeconfig is None and _lab_is_up(around.work_dir)):
             lab = LabRollouts.of(fleet, around, lab_dir)
             clusters = {name: replace(own, go_on=GO_ON) for name, own in lab.regions().items()}
-            return cls(fleet=fleet, around=around, clusters=clusters, lab=lab, plans=plans)
+            return cls.reached(fleet, around, clusters, lab)
         where = kubeconfig or default_kubeconfig(around.environ)
         clusters = {
             spec.name: _cluster(fleet, spec.name, where, spec.context)
             for spec in fleet.spec.regions
         }
-        return cls(fleet=fleet, around=around, clusters=clusters, lab=None, plans=plans)
+        return cls.reached(fleet, around, clusters)
+
+    @classmethod
+    def reached(
+        cls,
+        fleet: Fleet,
+        around: Surroundings,
+        clusters: Mapping[str, Cluster],
+        lab: LabRollouts | None = None,
+    ) -> RackPlaces:
+        """Take clusters that are known, one for each region."""
+        plans = {region.name: region for region in make_plan(fleet).regions}
+        return cls(fleet=fleet, around=around, clusters=clusters, lab=lab, plans=plans)
 
     @property
     def said(self) -> str:
@@ -88,7 +97,7 @@ class RackPlaces:
         fleet = self.fleet
         labels = node_labels(fleet.release, fleet, Options(bare=self.lab is not None))
         return Expected(
-            region=region_plan(make_plan(fleet), region),
+            region=self.plans[region],
             hardware=fleet.hardware,
             weights=frozenset(key.removeprefix(LABEL_PREFIX) for key in labels),
         )
@@ -115,21 +124,7 @@ class RackPlaces:
 
     def site(self, region: str) -> SiteRegion:
         """Give a region as a rollout sees it; its stack is only asked for releases."""
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.clusters[region],
-            stack=self._stack(region),
-            racks={
-                replica: rack.id
-                for rack in self.plans[region].racks
-                for replica in rack.replica_names
-            },
-            ask=ask,
-        )
+        return site_region(self.fleet, self.clusters[region], self._stack(region))
 
     def _stack(self, region: str) -> Stack:
         if self.lab is not None:

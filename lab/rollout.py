@@ -19,7 +19,7 @@ from fleet.plan import make_plan
 from fleet.release import release_id
 from fleet.rollout.begin import Running
 from fleet.rollout.record import Started
-from fleet.rollout.state import OVER, read_state
+from fleet.rollout.state import OVER
 from infra.rollout.cluster import Cluster
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Holder, Leases, RegionLease, Seen, Time, read_lease
@@ -157,7 +157,7 @@ class LabRollouts:
         """Say where the releases that replicas may run are read from, by id."""
         known: dict[str, str] = {}
         for journal in self.records().values():
-            known |= read_state(journal.read()).started.releases
+            known |= journal.state().started.releases
         known |= {
             release_id(load_release(name, beside=self.fleet.path)): name
             for settings in self._settings.values()
@@ -251,19 +251,7 @@ class LabRollouts:
         return own if own.exists() else region.stack_config
 
     def _region(self, name: str, sources: Mapping[str, str]) -> SiteRegion:
-        plan = region_plan(make_plan(self.fleet), name)
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.regions()[name],
-            stack=self.stack(name, sources),
-            racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
-            ask=ask,
-            probe=questioner(model, TIME.now),
-        )
+        return site_region(self.fleet, self.regions()[name], self.stack(name, sources))
 
     def _cluster(self, name: str, region: RegionState) -> Cluster:
         return Cluster(
@@ -274,12 +262,29 @@ class LabRollouts:
         )
 
 
+def site_region(fleet: Fleet, cluster: Cluster, stack: Stack) -> SiteRegion:
+    """Give a region as a rollout, or a drain, sees it."""
+    plan = region_plan(make_plan(fleet), cluster.region)
+    model = fleet.model.repo
+
+    def ask(url: str, worker: str) -> bool:
+        return worker_answers(url, model, worker)
+
+    return SiteRegion(
+        cluster=cluster,
+        stack=stack,
+        racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
+        ask=ask,
+        probe=questioner(model, TIME.now),
+    )
+
+
 def require_over(journal: Journal | None) -> None:
     """Raise ConfigError while a rollout is not over: two would turn each other's replicas."""
-    if journal is None or (status := read_state(journal.read()).status) in OVER:
+    if journal is None or (status := journal.state().status) in OVER:
         return
     raise ConfigError(
-        f"{journal.path}: the rollout to {read_state(journal.read()).started.new} is {status}. "
+        f"{journal.path}: the rollout to {journal.state().started.new} is {status}. "
         "Finish it first: k3fleet rollout resume or abort, or k3fleet rollback."
     )
 

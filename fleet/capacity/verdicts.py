@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from fleet.capacity.blocks import FAILED_STATES, OVER_STATES, PENDING_STATES, Block, Claim
+from fleet.capacity.deadlines import Timetable
 from fleet.capacity.order import TAG_FLEET, belongs_to
 
 # The fleet file is written by hand, to the minute.
@@ -49,6 +50,20 @@ def alarms(blocks: Sequence[Block], claims: Sequence[Claim], watch: Watch) -> li
         if claim.reservation is not None:
             found += _claim_alarms(claim, known.get(claim.reservation))
     return found
+
+
+def overdue(tables: Mapping[str, Timetable], now: datetime) -> list[Alarm]:
+    """Find the racks whose drain should have begun."""
+    return [
+        Alarm(
+            about=rack,
+            kind="drain-now",
+            text=f"has to be empty by {utc_text(times.empty_by)}: its drain was to begin at "
+            f"{utc_text(times.drain_at)}. Drain it (k3fleet racks drain).",
+        )
+        for rack, times in tables.items()
+        if now >= times.drain_at
+    ]
 
 
 def _block_alarms(block: Block, claims: Sequence[Claim], watch: Watch) -> Iterator[Alarm]:
@@ -161,4 +176,4 @@ def _of(block: Block, kind: str, text: str) -> Alarm:
 
 def utc_text(time: datetime) -> str:
     """Write a time as the fleet file reads it."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # boto3 gives the machine's own zone

@@ -222,6 +222,10 @@ def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
         yield Fault(("cluster", "addons"), what, "Add each with a version")
     for arn in sorted({arn for arn in cluster.admins if cluster.admins.count(arn) > 1}):
         yield Fault(("cluster", "admins"), f"{found_text(arn)} is given twice", "Remove one")
+    key = cluster.secrets_key
+    if key is not None and key.split(":")[3] != cluster.region:
+        what = f"a key of {key.split(':')[3]}, and EKS takes only keys of its own region"
+        yield Fault(("cluster", "secrets_key"), what, f"Give one of {cluster.region}, or none")
     for arn in cluster.admins:
         if arn.split(":")[4] != cluster.account:
             what = f"{found_text(arn)} is of another account than {cluster.account}"

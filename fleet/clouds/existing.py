@@ -6,6 +6,7 @@ reached and which racks it holds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
@@ -14,12 +15,15 @@ from pydantic import AfterValidator, Field
 from fleet.clouds.part import CloudSchema, Fault
 from fleet.schema import FileModel, LabelValue, Text, found_text, refuse
 
+_ADDRESS = re.compile(r"https://[A-Za-z0-9.\-\[\]:]+(?:/[\w./-]*)?")
+
 
 def _https(text: str) -> str:
-    if not text.startswith("https://") or "@" in text or any(char.isspace() for char in text):
+    if "@" in text:  # not shown: what stands before it may be a secret
+        raise refuse("the address names a user or a password", "Write https://HOST:PORT alone")
+    if not _ADDRESS.fullmatch(text):
         raise refuse(
-            f"{found_text(text)} is no address of an API server",
-            "Write https://HOST:PORT, without user or password",
+            f"{found_text(text)} is no address of an API server", "Write https://HOST:PORT"
         )
     return text
 

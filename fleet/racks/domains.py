@@ -78,18 +78,26 @@ class Asked:
     relabel: bool = False  # a node may get another rack than it carries
 
 
+def own_label(label: str) -> Source:
+    """Give the source of a label that the cluster's owner tells racks apart by."""
+    return Source(name="fleet-file", label=label)
+
+
 def choose_source(
-    nodes: Collection[NodeSeen], told: Mapping[str, str], wanted: str | None
+    sources: Collection[Source],
+    nodes: Collection[NodeSeen],
+    told: Mapping[str, str],
+    wanted: str | None,
 ) -> Source:
     """Give the first source that every node has, or the one that is wanted and some have.
 
     `told` is what the cloud's API says: node -> domain.
     """
-    known = [source.name for source in SOURCES]
+    known = [source.name for source in sources]
     if wanted is not None and wanted not in known:
         raise ConfigError(f"--source {wanted}: is not known. Use one of: {', '.join(known)}.")
     silent: dict[str, list[str]] = {}
-    for source in SOURCES:
+    for source in sources:
         if wanted is not None and source.name != wanted:
             continue
         silent[source.name] = [n.name for n in nodes if not domain_of(n, source, told)]

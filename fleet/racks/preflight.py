@@ -134,11 +134,17 @@ def _dra(s: _Subject) -> Check:
 
 
 def _imex(s: _Subject) -> Check:
-    return _each("imex", s, lambda r: None if r.imex is None else _imex_fault(r.imex), "masked")
+    def fault(report: NodeReport) -> str | None:
+        return None if report.imex is None else _imex_fault(report.imex)
+
+    return _each("imex", s, fault, "masked")
 
 
 def _nvme(s: _Subject) -> Check:
-    return _each("nvme", s, lambda r: None if r.disk is None else _disk_fault(r.disk), "RAID0")
+    def fault(report: NodeReport) -> str | None:
+        return None if report.disk is None else _disk_fault(report.disk)
+
+    return _each("nvme", s, fault, "RAID0")
 
 
 def _fabric(s: _Subject) -> Check:
@@ -176,9 +182,11 @@ _CHECKS: tuple[Callable[[_Subject], Check], ...] = (
 )
 
 
-def _imex_fault(imex: Imex) -> str:
+def _imex_fault(imex: Imex) -> str | None:
     if imex.running:
         return "the host's nvidia-imex runs"
+    if imex.state == "unknown":
+        return None
     if imex.state in ("enabled", "disabled"):
         return f"the host's nvidia-imex is {imex.state}, not masked"
     return ""

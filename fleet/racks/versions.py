@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBERS = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})")
+_NUMBERS = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){0,4})(?![0-9])")
 # The DRA driver had versions by year until 25.12, and begins anew at 0.4 (its upgrade notes).
 _FIRST_BY_YEAR = 20
 

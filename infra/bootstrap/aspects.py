@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from infra.aws_bucket import ENCRYPTION, OWNERSHIP, PRIVATE, UNFINISHED_UPLOAD_DAYS, denials
 from infra.bootstrap.calls import Client, code
 from infra.bootstrap.home import Home
 
@@ -21,7 +22,6 @@ Value = Any
 
 _OLD_VERSIONS_DAYS = 90  # as long as a rollback is worth anything
 _OLD_VERSIONS_KEPT = 10
-_UPLOAD_DAYS = 7
 _RULE = "k3fleet-old-versions"
 _ABSENT = frozenset(
     {
@@ -33,12 +33,6 @@ _ABSENT = frozenset(
         "ServerSideEncryptionConfigurationNotFoundError",
     }
 )
-PRIVATE: Mapping[str, bool] = {
-    "BlockPublicAcls": True,
-    "BlockPublicPolicy": True,
-    "IgnorePublicAcls": True,
-    "RestrictPublicBuckets": True,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,54 +64,15 @@ def place(home: Home) -> dict[str, str]:
 
 
 def bucket_policy(home: Home, key_arn: str, found: Value) -> Value:
-    """Allow nothing, and deny what is not encrypted on its way or in place.
-
-    A request without an encryption header is let through: the bucket then
-    encrypts by its own default, and Pulumi sends none. S3 calls a missing
-    header unequal too, hence the `Null`.
-    """
-    arns = [home.bucket_arn, f"{home.bucket_arn}/*"]
-    header = "s3:x-amz-server-side-encryption"
-    ours = [
-        _deny("K3fleetTlsOnly", "s3:*", arns, {"Bool": {"aws:SecureTransport": "false"}}),
-        _deny("K3fleetTls12", "s3:*", arns, {"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
-        _deny(
-            "K3fleetEncrypted",
-            "s3:PutObject",
-            arns[1],
-            {"Null": {header: "false"}, "StringNotEquals": {header: "aws:kms"}},
-        ),
-        _deny(
-            "K3fleetOwnKey",
-            "s3:PutObject",
-            arns[1],
-            {
-                "Null": {f"{header}-aws-kms-key-id": "false"},
-                "StringNotEquals": {f"{header}-aws-kms-key-id": key_arn},
-            },
-        ),
-        _deny("K3fleetStays", "s3:DeleteBucket", arns[0], {}),
-    ]
+    """Put our statements into the policy that is there."""
+    ours = denials(home.bucket_arn, key_arn)
     names = {item["Sid"] for item in ours}
     others = [item for item in (found or {}).get("Statement", []) if item.get("Sid") not in names]
     return {"Version": "2012-10-17", "Statement": [*others, *ours]}
 
 
-def _deny(
-    sid: str, action: str, resource: str | list[str], condition: Mapping[str, object]
-) -> dict[str, object]:
-    statement: dict[str, object] = {
-        "Sid": sid,
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": action,
-        "Resource": resource,
-    }
-    return {**statement, "Condition": condition} if condition else statement
-
-
 def _encryption(_home: Home, key_arn: str, _found: Value) -> Value:
-    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key_arn}
+    default = {"SSEAlgorithm": ENCRYPTION, "KMSMasterKeyID": key_arn}
     return [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
 
 
@@ -130,7 +85,7 @@ def _lifecycle(_home: Home, _key_arn: str, found: Value) -> Value:
             "NoncurrentDays": _OLD_VERSIONS_DAYS,
             "NewerNoncurrentVersions": _OLD_VERSIONS_KEPT,
         },
-        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": _UPLOAD_DAYS},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS},
     }
     return [*(rule for rule in found or [] if rule.get("ID") != _RULE), ours]
 
@@ -166,7 +121,7 @@ ASPECTS: tuple[Aspect, ...] = (
         name="ownership",
         what="let the account own every object, and end access lists",
         read=lambda s3, at: s3.get_bucket_ownership_controls(**at)["OwnershipControls"]["Rules"],
-        wanted=lambda _home, _key, _found: [{"ObjectOwnership": "BucketOwnerEnforced"}],
+        wanted=lambda _home, _key, _found: [{"ObjectOwnership": OWNERSHIP}],
         put=lambda s3, at, value: s3.put_bucket_ownership_controls(
             **at, OwnershipControls={"Rules": value}
         ),
@@ -200,7 +155,7 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect(
         name="lifecycle",
         what=f"drop versions that are {_OLD_VERSIONS_DAYS} days old, but keep "
-        f"{_OLD_VERSIONS_KEPT}; drop unfinished uploads after {_UPLOAD_DAYS} days",
+        f"{_OLD_VERSIONS_KEPT}; drop unfinished uploads after {UNFINISHED_UPLOAD_DAYS} days",
         read=lambda s3, at: s3.get_bucket_lifecycle_configuration(**at)["Rules"],
         wanted=_lifecycle,
         put=lambda s3, at, value: s3.put_bucket_lifecycle_configuration(

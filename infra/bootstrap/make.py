@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from botocore.exceptions import ClientError
 
 from fleet.errors import StateError
+from infra.aws_bucket import OWNERSHIP
 from infra.bootstrap.aspects import ASPECTS, place, read
 from infra.bootstrap.calls import Aws, code, explained
 from infra.bootstrap.home import Home
@@ -81,7 +82,7 @@ class Maker:
             s3.create_bucket(
                 Bucket=self.home.bucket,
                 CreateBucketConfiguration=configuration,
-                ObjectOwnership="BucketOwnerEnforced",
+                ObjectOwnership=OWNERSHIP,
             )
         except ClientError as error:
             if code(error) in ("BucketAlreadyExists", "AccessDenied"):

@@ -9,21 +9,12 @@ from typing import Protocol
 
 import pulumi
 
+from fleet.clouds.promises import Promise
 from fleet.region_spec import RackSpec, RegionSpec
 
 # On every node of a rack; infra/values.py pins replicas to it.
 RACK_LABEL = "k3fleet.io/rack"
 MANAGED_BY = "k3fleet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """One thing that an operator counts on, and whether this cloud keeps it."""
-
-    what: str
-    kept: bool
-    instead: str  # what holds it up here, or what to do because it is not kept
-    unverified: bool = False  # read in public texts or an SDK, and not seen on a rack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ import pulumi_coreweave as coreweave
 import pulumi_kubernetes as kubernetes
 
 from fleet.clouds.coreweave import Cluster
-from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place, Promise
+from fleet.clouds.promises import Promise, promises_of
+from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place
 from infra.clouds.guarded import guarded
-from infra.clouds.promises import promises_of
 
 _GROUP_VERSION = "compute.coreweave.com/v1alpha1"
 _POOL_TYPE = f"kubernetes:{_GROUP_VERSION}:NodePool"

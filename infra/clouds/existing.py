@@ -8,8 +8,8 @@ reads it from the nodes.
 from __future__ import annotations
 
 from fleet.clouds.existing import Cluster, Rack
-from infra.clouds.contract import DeclaredCluster, Place, Promise
-from infra.clouds.promises import promises_of
+from fleet.clouds.promises import Promise, promises_of
+from infra.clouds.contract import DeclaredCluster, Place
 
 
 class Existing:

@@ -15,11 +15,11 @@ import pulumi_nebius as nebius
 import yaml
 
 from fleet.clouds.nebius import Cluster, Rack
+from fleet.clouds.promises import Promise, promises_of
 from fleet.region_spec import RackSpec
-from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place, Promise
+from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place
 from infra.clouds.guarded import guarded
 from infra.clouds.names import labels
-from infra.clouds.promises import promises_of
 
 # Afterwards Nebius deletes the pods that a disruption budget holds; its own default is ten minutes,
 # less than an engine's sessions take to end.

@@ -21,6 +21,7 @@ RETAINED_BY_CLOUD: Mapping[Cloud, frozenset[str]] = {
             "aws:ec2/vpc:Vpc",
             "aws:ec2/subnet:Subnet",
             "aws:kms/key:Key",  # what it encrypts cannot be read again
+            "aws:kms/replicaKey:ReplicaKey",
             "aws:ec2/capacityBlockReservation:CapacityBlockReservation",
             "aws:s3/bucket:Bucket",
         }

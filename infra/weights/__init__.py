@@ -1,1 +1,1 @@
-"""Bring weights and what belongs to them to where they are served."""
+"""Bring weights and what belongs to them into every region's bucket, and keep them right."""

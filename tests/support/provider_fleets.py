@@ -23,7 +23,14 @@ AWS_COMPUTED: Mapping[str, Mapping[str, Any]] = {
         "vpcConfig": {"clusterSecurityGroupId": "sg-cluster"},
     },
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
-    "aws:iam/role:Role": {"name": "made-by-aws"},
+}
+
+GCP_COMPUTED: Mapping[str, Mapping[str, Any]] = {
+    "gcp:container/cluster:Cluster": {
+        "privateClusterConfig": {"privateEndpoint": "10.0.0.2"},
+        "masterAuth": {"clusterCaCertificate": "Q0VSVA=="},
+    },
+    "gcp:serviceaccount/account:Account": {"email": "nodes@launch.test"},
 }
 
 
@@ -66,6 +73,40 @@ def aws_region(name: str = "us-east", racks: int = 2, first: int = 1, **changes:
         ],
     }
     return {**region, **changes}
+
+
+def gcp_region(name: str, racks: int = 4) -> dict[str, Any]:
+    """Describe a region of Google Cloud with some racks."""
+    return {
+        "name": name,
+        "cloud": "gcp",
+        "cluster": {
+            "project": "launch-123",
+            "zone": "us-central1-b",
+            "version": "1.34.3-gke.1318000",
+            "hold_upgrades_from": "2026-12-01T00:00:00Z",
+        },
+        "racks": [
+            {
+                "id": f"{name}-r{number:02}",
+                "capacity": {"reservation": name, "block": "b1", "sub_block": f"s{number}"},
+            }
+            for number in range(1, racks + 1)
+        ],
+    }
+
+
+def existing_region(name: str, racks: int = 4) -> dict[str, Any]:
+    """Describe a region that is there already, with labelled racks."""
+    return {
+        "name": name,
+        "context": f"prod-{name}",
+        "cluster": {"rack_label": "example.com/rack", "endpoint": f"https://{name}.test:6443"},
+        "racks": [
+            {"id": f"{name}-r{number:02}", "capacity": {"label_value": f"DH{number}"}}
+            for number in range(1, racks + 1)
+        ],
+    }
 
 
 def write_fleet(folder: Path, *regions: Mapping[str, Any], **changes: object) -> Path:

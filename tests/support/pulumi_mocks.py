@@ -16,6 +16,7 @@ from typing import Any
 import pulumi
 from google.protobuf import json_format
 from pulumi.runtime import get_root_resource, mocks
+from pulumi.runtime.settings import set_root_resource
 
 Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
 PROJECT = "k3fleet-test"
@@ -29,9 +30,11 @@ class Recorder(mocks.Mocks):
         self,
         outputs: Mapping[str, Any] | None = None,
         computed: Mapping[str, Mapping[str, Any]] | None = None,
+        answers: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
         self.outputs = dict(outputs or {})  # of the stack's last update
         self.computed = computed or {}  # type -> what only the cloud knows of such a resource
+        self.answers = answers or {}  # function of a provider -> what the cloud says
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Give an id, and the inputs back as outputs."""
@@ -43,9 +46,9 @@ class Recorder(mocks.Mocks):
             outputs[key] = {**given, **value} if isinstance(given, dict) else value
         return f"{args.name}-id", outputs
 
-    def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
-        """Answer a function of a provider with nothing."""
-        return {}, None
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """Answer a function of a provider, with nothing if no answer is known."""
+        return self.answers.get(args.token, {}), []
 
 
 class Monitor(mocks.MockMonitor):
@@ -55,8 +58,9 @@ class Monitor(mocks.MockMonitor):
         self,
         outputs: Mapping[str, Any] | None = None,
         computed: Mapping[str, Mapping[str, Any]] | None = None,
+        answers: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
-        super().__init__(Recorder(outputs, computed))
+        super().__init__(Recorder(outputs, computed, answers))
         self.requests: list[Request] = []
 
     def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call
@@ -86,6 +90,7 @@ def run_in(
     monitor: Monitor, program: Callable[[], object], *, project: str = PROJECT, stack: str = STACK
 ) -> None:
     """Run a program against a monitor, and wait for everything that it declares."""
+    set_root_resource(None)  # type: ignore[arg-type] # else outputs of the last program stay
     mocks.set_mocks(Recorder(), project=project, stack=stack, monitor=monitor)
     pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
 

@@ -12,6 +12,7 @@ group of a block gets a new AMI.
 from __future__ import annotations
 
 from fleet.clouds.aws import Cluster
+from fleet.clouds.promises import Promise, promises_of
 from infra.clouds.aws.addons import install_for_nodes, install_others
 from infra.clouds.aws.control_plane import make_cluster
 from infra.clouds.aws.network import network_of
@@ -19,8 +20,7 @@ from infra.clouds.aws.rack import RackSite, make_fabric_group, make_rack
 from infra.clouds.aws.roles import node_role
 from infra.clouds.aws.site import Site, make_provider
 from infra.clouds.aws.system_nodes import make_system_nodes
-from infra.clouds.contract import DeclaredCluster, Place, Promise
-from infra.clouds.promises import promises_of
+from infra.clouds.contract import DeclaredCluster, Place
 
 
 class Eks:

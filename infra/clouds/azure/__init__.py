@@ -14,14 +14,14 @@ import pulumi_azure_native as azure
 from pulumi_azure_native import containerservice, network, resources
 
 from fleet.clouds.azure import Cluster, Rack
+from fleet.clouds.promises import Promise, promises_of
 from fleet.region_spec import RackSpec
 from infra.clouds.azure.identities import Identities, declare_identities
 from infra.clouds.azure.network import declare_nodes_subnet
 from infra.clouds.azure.site import Site
-from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place, Promise
+from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place
 from infra.clouds.guarded import guarded
 from infra.clouds.names import plain
-from infra.clouds.promises import promises_of
 
 _POOL_NAME_MAX = 12  # lower-case letters and digits
 

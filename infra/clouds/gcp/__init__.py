@@ -10,13 +10,13 @@ import pulumi_gcp as gcp
 from pulumi_gcp import container, projects, serviceaccount
 
 from fleet.clouds.gcp import Cluster
-from infra.clouds.contract import DeclaredCluster, Place, Promise
+from fleet.clouds.promises import Promise, promises_of
+from infra.clouds.contract import DeclaredCluster, Place
 from infra.clouds.gcp.network import Networks, declare_networks
 from infra.clouds.gcp.pools import declare_rack, declare_system_pool
 from infra.clouds.gcp.site import Site
 from infra.clouds.guarded import guarded
 from infra.clouds.names import fitted, labels
-from infra.clouds.promises import promises_of
 
 _CLUSTER_NAME_MAX = 40
 _ACCOUNT_NAME_MAX = 30

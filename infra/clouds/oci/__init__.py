@@ -13,13 +13,13 @@ import pulumi_oci as oci
 from pulumi_oci import containerengine, core, identity
 
 from fleet.clouds.oci import Cluster
-from infra.clouds.contract import DeclaredCluster, Place, Promise
+from fleet.clouds.promises import Promise, promises_of
+from infra.clouds.contract import DeclaredCluster, Place
 from infra.clouds.guarded import guarded
 from infra.clouds.oci.cloud_init import certificate_of
 from infra.clouds.oci.network import Networks, declare_networks
 from infra.clouds.oci.nodes import Joining, declare_rack, declare_system_pool
 from infra.clouds.oci.site import Site
-from infra.clouds.promises import promises_of
 
 
 class Oci:
@@ -31,12 +31,13 @@ class Oci:
         """Declare the VCN, the cluster, its system nodes, and a GPU memory cluster per rack."""
         cluster = place.region.cluster
         assert isinstance(cluster, Cluster)  # noqa: S101 - the fleet file was typed by its cloud
-        site = Site(
-            place=place,
-            cluster=cluster,
-            provider=_provider(f"oci-{place.region.name}", cluster, cluster.region),
-            home=_provider(f"oci-{place.region.name}-home", cluster, cluster.home_region),
+        provider = _provider(f"oci-{place.region.name}", cluster, cluster.region)
+        home = (
+            provider
+            if cluster.home_region == cluster.region
+            else _provider(f"oci-{place.region.name}-home", cluster, cluster.home_region)
         )
+        site = Site(place=place, cluster=cluster, provider=provider, home=home)
         networks = declare_networks(site)
         made = _cluster(site, networks)
         declare_system_pool(site, made, networks)

@@ -6,6 +6,7 @@ with a line for every cloud, so that clouds can be compared and none leaves one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,9 +15,18 @@ from pydantic import TypeAdapter
 
 from fleet.clouds import Cloud
 from fleet.schema import FileModel, Text
-from infra.clouds.contract import Promise
 
 FILE = Path(__file__).with_name("promises.yaml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One thing that an operator counts on, and whether a cloud keeps it."""
+
+    what: str
+    kept: bool
+    instead: str  # what holds it up here, or what to do because it is not kept
+    unverified: bool = False  # read in public texts or an SDK, and not seen on a rack
 
 
 class _Word(FileModel):

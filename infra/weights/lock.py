@@ -1,0 +1,120 @@
+"""Let one process at a time write into a region's folder: an object that says who.
+
+It is made only where there is none, and renewed and taken over only as the object that was read
+(If-None-Match, If-Match): of two who try at once, the store lets one. Its age is told by the
+store's own clock.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from fleet.errors import BusyError, FleetError, StoreError
+from infra.rollout.lease import Holder, Time
+from infra.weights.store import Small, Store
+from infra.weights.store_errors import ChangedError
+
+LOCK = "k3fleet-sync.lock"
+# A store may be away for a minute; a killed holder of this machine is noticed at once.
+LENGTH_S = 180.0
+RENEW_S = 20.0
+_MAX_BYTES = 4096
+
+
+class BucketLock:
+    """The lock of one folder, as one process has it or wants it."""
+
+    def __init__(self, store: Store, me: Holder, time: Time) -> None:
+        self._store, self._me, self._time = store, me, time
+        self._key = store.key(LOCK)
+        self._tag = ""
+        self._lost = ""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it, or raise BusyError with who does; renew it until the block ends."""
+        self._acquire()
+        stop = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(stop,), daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            keeper.join()
+            with suppress(FleetError):  # it runs out by itself
+                self._release()
+
+    def require(self) -> None:
+        """Raise BusyError when somebody else took it: nothing more may be written."""
+        if self._lost:
+            raise BusyError(
+                f"{self._store.place}: its lock {LOCK} was taken over: {self._lost} "
+                "Nothing more was written. See who, then run it again."
+            )
+
+    def _acquire(self) -> None:
+        found = self._store.small(self._key, _MAX_BYTES)
+        if found is not None and not self._is_free(found):
+            raise BusyError(
+                f"{self._store.place}: {_holder(found)[0]} works on it, heard of "
+                f"{max(found.age_s, 0):.0f} s ago. Wait for it; a dead one's lock is free after "
+                f"{LENGTH_S:.0f} s."
+            )
+        try:
+            self._tag = self._write("" if found is None else found.etag)
+        except ChangedError as error:
+            raise BusyError(
+                f"{self._store.place}: somebody else took its lock {LOCK} just now. "
+                "Wait for it, then run it again."
+            ) from error
+
+    def _is_free(self, found: Small) -> bool:
+        _, process = _holder(found)
+        return process == self._me.process or found.age_s > LENGTH_S or self._me.is_gone(process)
+
+    def _write(self, only: str) -> str:
+        content = {
+            "holder": self._me.name,
+            "process": self._me.process,
+            "renewed": self._time.now().isoformat(),  # makes each writing another object
+        }
+        return self._store.put(self._key, json.dumps(content).encode(), only=only)
+
+    def _keep(self, stop: threading.Event) -> None:
+        while not stop.wait(RENEW_S):
+            try:
+                self._renew()
+            except StoreError as error:
+                if isinstance(error, ChangedError):
+                    self._lost = str(error)
+                    return
+
+    def _renew(self) -> None:
+        with self._lock:
+            try:
+                self._tag = self._write(self._tag)
+            except ChangedError:
+                found = self._store.small(self._key, _MAX_BYTES)
+                if found is None or _holder(found)[1] != self._me.process:
+                    raise
+                self._tag = found.etag  # the answer to a renewal of ours was lost
+
+    def _release(self) -> None:
+        with self._lock:
+            found = self._store.small(self._key, _MAX_BYTES)
+            if found is not None and found.etag == self._tag:
+                self._store.delete(self._key)
+
+
+def _holder(found: Small) -> tuple[str, str]:
+    """Read who holds it: for people, and for machines."""
+    try:
+        content = json.loads(found.content)
+        return ascii(content["holder"])[1:101], str(content["process"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "somebody", ""

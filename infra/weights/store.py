@@ -1,0 +1,236 @@
+"""Talk to one folder of a bucket: list, look, read, and write small objects.
+
+Requests are repeated by botocore (500, 503, time-outs, with growing pauses). A body that breaks
+off is nobody's but ours: it is asked for again from where it ended, of the same object.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import HTTPClientError, ResponseStreamingError
+
+from fleet.errors import ConfigError, StoreError
+from fleet.weights.findings import Seen
+from fleet.weights.notes import Held
+from fleet.weights_spec import StoreSpec
+from infra.weights.digests import md5_header
+from infra.weights.store_errors import AbsentError, ChangedError, asked
+
+CHUNK_BYTES = 1024 * 1024
+_BREAKS = 5  # a body may break off so often without bringing anything
+_TRIES = 6  # tries of a request, with pauses of up to 20 s between them (botocore)
+_CONNECT_S, _READ_S = 10, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """An object of a listing."""
+
+    name: str  # below the folder that was listed
+    held: Held
+    modified_s: float  # Unix time, by the store's clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """A small object, whole."""
+
+    content: bytes
+    etag: str
+    age_s: float  # since it was written, by the store's clock
+
+
+def connect(spec: StoreSpec, connections: int) -> Any:
+    """Make a client; boto3 looks for credentials by itself."""
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": _TRIES},
+        connect_timeout=_CONNECT_S,
+        read_timeout=_READ_S,
+        max_pool_connections=connections,
+        s3={"addressing_style": spec.addressing},
+        # Ours are given with each part, and compared with what we have read.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        user_agent_extra="k3fleet",
+    )
+    with asked(f"s3://{spec.bucket}"):
+        session = boto3.session.Session(profile_name=spec.profile)
+        return session.client(
+            "s3", endpoint_url=spec.endpoint_url, region_name=spec.region, config=config
+        )
+
+
+class Store:
+    """One folder of a bucket, as the fleet file names it."""
+
+    def __init__(self, spec: StoreSpec, client: Any) -> None:
+        self.spec, self.client = spec, client
+        self.place = f"s3://{spec.bucket}" + (f"/{spec.prefix}" if spec.prefix else "")
+
+    def key(self, *parts: str) -> str:
+        """Give the key of something below the folder."""
+        return "/".join(part for part in (self.spec.prefix, *parts) if part)
+
+    def below(self, *parts: str) -> str:
+        """Give the beginning of all keys below a folder."""
+        key = self.key(*parts)
+        return f"{key}/" if key else ""
+
+    def where(self, key: str) -> str:
+        """Name a key in a message."""
+        shown = key if key.isascii() and key.isprintable() else ascii(key)
+        return f"s3://{self.spec.bucket}/{shown}"
+
+    def check_region(self) -> None:
+        """Raise ConfigError when the bucket is not where the fleet file says."""
+        with asked(self.place):
+            answer = self.client.head_bucket(Bucket=self.spec.bucket)
+        found = answer.get("BucketRegion")
+        if found and self.spec.endpoint_url is None and found != self.spec.region:
+            raise ConfigError(
+                f"{self.place}: the bucket is in {found}, not in {self.spec.region}. "
+                "Correct `region` under `weights`."
+            )
+
+    def is_versioned(self) -> bool:
+        """Say whether the bucket keeps what is deleted or overwritten."""
+        with asked(self.place):
+            answer = self.client.get_bucket_versioning(Bucket=self.spec.bucket)
+        return bool(answer.get("Status") == "Enabled")
+
+    def objects(self, folder: str) -> Iterator[Object]:
+        """List all objects below a folder, in the order of their names."""
+        prefix = self.below(folder)
+        pages = self.client.get_paginator("list_objects_v2")
+        with asked(self.where(prefix)):
+            for page in pages.paginate(Bucket=self.spec.bucket, Prefix=prefix):
+                for item in page.get("Contents", ()):
+                    yield Object(
+                        name=item["Key"].removeprefix(prefix),
+                        held=Held(bytes=item["Size"], etag=item["ETag"]),
+                        modified_s=item["LastModified"].timestamp(),
+                    )
+
+    def folders(self) -> list[str]:
+        """List the folders right below ours."""
+        prefix = self.below()
+        pages = self.client.get_paginator("list_objects_v2")
+        with asked(self.place):
+            answers = pages.paginate(Bucket=self.spec.bucket, Prefix=prefix, Delimiter="/")
+            found = [item["Prefix"] for page in answers for item in page.get("CommonPrefixes", ())]
+        return [name.removeprefix(prefix).rstrip("/") for name in found]
+
+    def look(self, key: str) -> Seen | None:
+        """Look at an object without reading it; None when it is not there."""
+        try:
+            with asked(self.where(key)):
+                answer = self.client.head_object(
+                    Bucket=self.spec.bucket, Key=key, ChecksumMode="ENABLED"
+                )
+        except AbsentError:
+            return None
+        held = Held(bytes=answer["ContentLength"], etag=answer["ETag"])
+        return Seen(held=held, crc64nvme=_whole_crc(answer))
+
+    def read(self, key: str, etag: str, start: int, end: int) -> Iterator[bytes]:
+        """Read bytes of the object that has this tag; ChangedError when it has another by now."""
+        breaks = 0
+        while start < end:
+            try:
+                for chunk in self._body(key, etag, start, end):
+                    start += len(chunk)
+                    breaks = 0
+                    yield chunk
+            except (HTTPClientError, ResponseStreamingError, _ShortError) as error:
+                breaks += 1
+                if breaks == _BREAKS:
+                    raise StoreError(
+                        f"{self.where(key)}: breaks off at byte {start}, {breaks} times. "
+                        "Check the way to the store, then run it again: what is done stays done."
+                    ) from error
+
+    def small(self, key: str, max_bytes: int) -> Small | None:
+        """Read a small object; None when it is not there."""
+        try:
+            with asked(self.where(key)):
+                answer = self.client.get_object(Bucket=self.spec.bucket, Key=key)
+                with answer["Body"] as body:
+                    content = body.read(max_bytes + 1)
+        except AbsentError:
+            return None
+        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        return Small(content=content, etag=answer["ETag"], age_s=_age_s(answer, headers))
+
+    def put(self, key: str, content: bytes, *, only: str | None = None) -> str:
+        """Write a small object and give its tag.
+
+        `only`: the tag of the object that it replaces, or "" when there must be none;
+        else ChangedError.
+        """
+        condition: dict[str, str] = {}
+        if only is not None:
+            condition = {"IfMatch": only} if only else {"IfNoneMatch": "*"}
+        with asked(self.where(key)):
+            answer = self.client.put_object(
+                Bucket=self.spec.bucket,
+                Key=key,
+                Body=content,
+                ContentMD5=md5_header(content),
+                **condition,
+            )
+        return str(answer["ETag"])
+
+    def delete(self, key: str, *, only: str | None = None) -> None:
+        """Delete one object; `only`: when it still has this tag."""
+        condition = {} if only is None else {"IfMatch": only}
+        with asked(self.where(key)):
+            self.client.delete_object(Bucket=self.spec.bucket, Key=key, **condition)
+
+    def _body(self, key: str, etag: str, start: int, end: int) -> Iterator[bytes]:
+        with asked(self.where(key)):
+            answer = self.client.get_object(
+                Bucket=self.spec.bucket, Key=key, IfMatch=etag, Range=f"bytes={start}-{end - 1}"
+            )
+        if answer["ETag"] != etag:  # not every store obeys IfMatch
+            raise ChangedError(
+                f"{self.where(key)}: was changed meanwhile. Find out by whom, and run it again."
+            )
+        missing = end - start
+        with answer["Body"] as body:
+            while missing and (chunk := body.read(min(CHUNK_BYTES, missing))):
+                missing -= len(chunk)
+                yield chunk
+        if missing:
+            raise _ShortError
+
+
+class _ShortError(Exception):
+    """A body ended before its time, without saying so."""
+
+
+def _whole_crc(answer: Mapping[str, Any]) -> str | None:
+    """Give the CRC of the whole object in hex digits, where the store has one."""
+    crc = answer.get("ChecksumCRC64NVME")
+    if crc is None or answer.get("ChecksumType") == "COMPOSITE" or "-" in crc:
+        return None
+    try:
+        value = base64.b64decode(crc, validate=True)
+    except ValueError:
+        return None
+    return value.hex() if len(value) == 8 else None
+
+
+def _age_s(answer: Mapping[str, Any], headers: Mapping[str, str]) -> float:
+    date = headers.get("date")
+    if not date:
+        return 0.0
+    written: datetime = answer["LastModified"]
+    return (parsedate_to_datetime(date) - written).total_seconds()

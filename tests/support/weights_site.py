@@ -1,0 +1,188 @@
+"""A fleet with buckets, its weights, and one run of a sync: in this process, or in one to kill."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from s3_servers import CHECKSUM, CREDENTIALS, client
+
+from fleet.load import Fleet, load_fleet
+from fleet.weights.needs import WeightSet, needed_by
+from infra.rollout.lease import Holder, Time
+from infra.rollout.process import is_gone, own_process
+from infra.weights.file_copy import CheckBy
+from infra.weights.fill import Filling
+from infra.weights.places import Places
+from infra.weights.work import Limits
+
+SOURCE, BUCKETS = "k3-source", {"us-east": "k3-us-east", "eu-west": "k3-eu-west"}
+PREFIX = "models"
+PART_BYTES = 4096
+SMALL_LIMITS = Limits(concurrency=4, part_bytes=PART_BYTES, copy_bytes=PART_BYTES, whole_bytes=1024)
+
+
+def shard_name(number: int, count: int) -> str:
+    return f"model-{number:05}-of-{count:06}.safetensors"
+
+
+def model_files(shards: int, seed: int = 1, shard_bytes: int = 3 * PART_BYTES) -> dict[str, bytes]:
+    """Make the files of a model: shards of one size, as the real ones nearly are."""
+    rng = random.Random(seed)  # noqa: S311 - content for tests
+    names = [shard_name(number, shards) for number in range(1, shards + 1)]
+    files = {name: rng.randbytes(shard_bytes - rng.randrange(64)) for name in names}
+    files["config.json"] = b"{}"
+    files["tokenizer.json"] = rng.randbytes(900)
+    return files
+
+
+@dataclass(kw_only=True)
+class Site:
+    """A fleet on disk, and its stores."""
+
+    folder: Path
+    kind: str
+    url: str  # of the store itself
+    ask: str = ""  # where k3fleet asks: a proxy, or the store
+    regions: tuple[str, ...] = ("us-east",)
+    # Where regions are reached. Another address than the source's: bytes come past here.
+    target_ask: str = ""
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.client = client(self.url)
+        self.ask = self.ask or self.url
+        self.target_ask = self.target_ask or self.ask
+        self.write_fleet()
+
+    def write_fleet(self, **weights: Any) -> None:
+        def store(bucket: str, url: str) -> dict[str, Any]:
+            checksum = CHECKSUM[self.kind]
+            return {"bucket": bucket, "prefix": PREFIX, "endpoint_url": url, "checksum": checksum}
+
+        data = {
+            "apiVersion": "k3fleet/v1",
+            "name": "demo",
+            "release": "vllm-tp8-dcp8",
+            "regions": [{"name": name, "racks": [{"id": f"{name}-r1"}]} for name in self.regions],
+            "weights": {
+                "source": store(SOURCE, self.ask),
+                "regions": {name: store(BUCKETS[name], self.target_ask) for name in self.regions},
+                **weights,
+            },
+        }
+        self.fleet_file.write_text(yaml.safe_dump(data))
+
+    @property
+    def fleet_file(self) -> Path:
+        return self.folder / "fleet.yaml"
+
+    @property
+    def work_dir(self) -> Path:
+        return self.folder / "work"
+
+    def fleet(self) -> Fleet:
+        return load_fleet(self.fleet_file)
+
+    @property
+    def weights(self) -> WeightSet:
+        fleet = self.fleet()
+        return WeightSet(repo=fleet.model.repo, revision=fleet.release.weights.revision)
+
+    def make_buckets(self) -> None:
+        """Make empty buckets; those of an earlier test go."""
+        for bucket in (SOURCE, *(BUCKETS[name] for name in self.regions)):
+            if any(one["Name"] == bucket for one in self.client.list_buckets()["Buckets"]):
+                self.empty(bucket)
+            else:
+                self.client.create_bucket(Bucket=bucket)
+                self.client.put_bucket_versioning(
+                    Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
+                )
+
+    def empty(self, bucket: str) -> None:
+        for upload in self.client.list_multipart_uploads(Bucket=bucket).get("Uploads", ()):
+            self.client.abort_multipart_upload(
+                Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+            )
+        for name in self.keys(bucket):
+            self.client.delete_object(Bucket=bucket, Key=name)
+
+    def keys(self, bucket: str) -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return [one["Key"] for page in pages for one in page.get("Contents", ())]
+
+    def key(self, name: str) -> str:
+        return f"{PREFIX}/{self.weights.revision}/{name}"
+
+    def put(self, bucket: str, name: str, content: bytes) -> None:
+        self.client.put_object(Bucket=bucket, Key=self.key(name), Body=content)
+
+    def get(self, bucket: str, name: str) -> bytes:
+        body: bytes = self.client.get_object(Bucket=bucket, Key=self.key(name))["Body"].read()
+        return body
+
+    def publish(self, files: dict[str, bytes]) -> None:
+        """Put a revision at the source."""
+        for name, content in files.items():
+            self.put(SOURCE, name, content)
+
+    def digests(self, bucket: str) -> dict[str, str]:
+        """Read a revision back: names below its folder, with their SHA-256, without our own."""
+        start = self.key("")
+        names = [key.removeprefix(start) for key in self.keys(bucket) if key.startswith(start)]
+        return {
+            name: hashlib.sha256(self.get(bucket, name)).hexdigest()
+            for name in names
+            if not name.startswith("k3fleet-")
+        }
+
+    def places(self, limits: Limits = SMALL_LIMITS) -> Places:
+        return Places(
+            fleet=self.fleet(),
+            work_dir=self.work_dir,
+            time=Time(clock=time.monotonic, now=lambda: datetime.now(UTC), pause=time.sleep),
+            me=Holder(name="test", process=own_process(), is_gone=is_gone),
+            limits=limits,
+            say=self.said.append,
+        )
+
+    def filling(self, check_by: CheckBy = "reading", limits: Limits = SMALL_LIMITS) -> Filling:
+        places = self.places(limits)
+        needed = needed_by(places.fleet.model, {"demo": places.fleet.release})
+        return Filling(places=places, needed=needed, regions=self.regions, check_by=check_by)
+
+    def sync(self, check_by: CheckBy = "reading", limits: Limits = SMALL_LIMITS) -> None:
+        self.filling(check_by, limits).run(lambda _works: None)
+
+    def start(self) -> subprocess.Popen[str]:
+        """Begin a sync in a process of its own, which may be killed."""
+        told = {
+            "folder": str(self.folder),
+            "kind": self.kind,
+            "url": self.url,
+            "ask": self.ask,
+            "target_ask": self.target_ask,
+            "regions": list(self.regions),
+        }
+        return subprocess.Popen(
+            [sys.executable, __file__, json.dumps(told)],
+            env={**CREDENTIALS, "PYTHONPATH": ":".join(sys.path)},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+
+if __name__ == "__main__":
+    TOLD = json.loads(sys.argv[1])
+    Site(**{**TOLD, "folder": Path(TOLD["folder"]), "regions": tuple(TOLD["regions"])}).sync()
