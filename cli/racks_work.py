@@ -13,6 +13,7 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.output import FunctionT, output_option, print_json, print_line
+from cli.plain import plain
 from cli.racks_where import FLEET_FILE, places, where_options
 from cli.rollout_plan import STRATEGY
 from fleet.errors import EXIT_GO, ConfigError
@@ -61,7 +62,7 @@ def cordon(
     Example:
         k3fleet racks cordon fleets/demo.yaml use1-r01 use1-r01-n03
     """
-    job = _job(fleet_file, rack, options, "cordon", during_rollout=during_rollout)
+    job = rack_job(fleet_file, rack, options, "cordon", during_rollout=during_rollout)
     asked = job.nodes(nodes)
     if job.goes_on([f"cordon {named(asked)}"], "Cordon?"):
         with job.held() as work:
@@ -83,14 +84,14 @@ def drain(fleet_file: Path, rack: str, nodes: tuple[str, ...], **options: Any) -
         k3fleet racks drain fleets/demo.yaml use1-r01 use1-r01-n03 --dry-run
         k3fleet racks drain fleets/demo.yaml use1-r01 use1-r01-n03
     """
-    job = _job(fleet_file, rack, options, "drain", whole=not nodes)
+    job = rack_job(fleet_file, rack, options, "drain", whole=not nodes)
     asked = job.nodes(nodes)
     planned = job.work.plan(asked)
     job.work.require_possible(planned)
-    if job.goes_on(_lines(planned), "Drain?"):
+    if job.goes_on(lines(planned), "Drain?"):
         with job.held() as work:
             work.drain(asked)
-    return job.end(drained=sorted(asked), **_json(planned))
+    return job.end(drained=sorted(asked), **as_json(planned))
 
 
 @click.command()
@@ -107,7 +108,7 @@ def uncordon(
     Example:
         k3fleet racks uncordon fleets/demo.yaml use1-r01
     """
-    job = _job(fleet_file, rack, options, "uncordon")
+    job = rack_job(fleet_file, rack, options, "uncordon")
     ours = tuple(node.name for node in job.rack().nodes if node.cordoned_by)
     asked = job.nodes(nodes) if nodes else ours
     back: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ def uncordon(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class RackJob:
     """One command on one rack."""
 
     found: RackPlaces
@@ -143,10 +144,10 @@ class _Job:
                 )
         return tuple(dict.fromkeys(names)) or tuple(known)
 
-    def goes_on(self, lines: Sequence[str], question: str) -> bool:
+    def goes_on(self, told: Sequence[str], question: str) -> bool:
         """Say what will be done and ask; False: only look."""
-        for line in lines:
-            print_line(line) if self.options["output"] == "table" else click.echo(line, err=True)
+        for line in told:
+            print_line(line) if self.options["output"] == "table" else _say(line)
         if self.options["dry_run"]:
             return False
         confirm(yes=self.options["yes"], what=question)
@@ -170,7 +171,7 @@ class _Job:
         return EXIT_GO
 
 
-def _job(
+def rack_job(
     fleet_file: Path,
     rack: str,
     options: Mapping[str, Any],
@@ -178,9 +179,23 @@ def _job(
     *,
     whole: bool = False,
     during_rollout: bool = False,
-) -> _Job:
-    strategy = load_strategy(options["strategy_file"])
+) -> RackJob:
+    """Find a rack's clusters, and make a command on it."""
     found = places(fleet_file, options)
+    return job_of(found, rack, options, what, whole=whole, during_rollout=during_rollout)
+
+
+def job_of(
+    found: RackPlaces,
+    rack: str,
+    options: Mapping[str, Any],
+    what: str,
+    *,
+    whole: bool = False,
+    during_rollout: bool = False,
+) -> RackJob:
+    """Make a command on a rack; raise ConfigError where it must not be given now."""
+    strategy = load_strategy(options["strategy_file"])
     fleet = found.fleet
     _require_backend(found)
     region = found.region_of(rack)
@@ -192,7 +207,7 @@ def _job(
     floor = strategy.floor
     if whole:  # none of it is to serve, so only the region's floor is left to keep
         floor = floor.model_copy(update={"rack": 0.0})
-    return _Job(
+    return RackJob(
         found=found,
         region=region,
         what=f"{what} {rack}",
@@ -222,7 +237,8 @@ def _require_backend(found: RackPlaces) -> None:
         )
 
 
-def _lines(planned: Planned) -> list[str]:
+def lines(planned: Planned) -> list[str]:
+    """Say what a drain would do."""
     words: Mapping[str, Callable[[str], str]] = {
         "drop": lambda name: f"park {name}: no two healthy nodes are left for it",
         "move": lambda name: f"move {name} within the rack",
@@ -237,7 +253,8 @@ def _lines(planned: Planned) -> list[str]:
     ]
 
 
-def _json(planned: Planned) -> dict[str, Collection[object]]:
+def as_json(planned: Planned) -> dict[str, Collection[object]]:
+    """Say it as plain data."""
     return {
         "stay": list(planned.settled.stay),
         "moves": [{"replica": move.replica, "how": move.how} for move in planned.moves],
@@ -245,4 +262,4 @@ def _json(planned: Planned) -> dict[str, Collection[object]]:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)

@@ -32,7 +32,6 @@ from infra.rollout.waiting import Waiter
 from infra.settings import Settings
 from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
-from infra.values import region_plan
 from lab.rehearsal import Surroundings
 from lab.rollout import TIME, LabRollouts, site_region, who
 from lab.state import read_state as read_lab
@@ -98,7 +97,7 @@ class RackPlaces:
         fleet = self.fleet
         labels = node_labels(fleet.release, fleet, Options(bare=self.lab is not None))
         return Expected(
-            region=region_plan(make_plan(fleet), region),
+            region=self.plans[region],
             hardware=fleet.hardware,
             weights=frozenset(key.removeprefix(LABEL_PREFIX) for key in labels),
         )
