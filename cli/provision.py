@@ -9,6 +9,7 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.provision_options import (
+    OVERWRITE,
     POLICY_PACK,
     REFRESH,
     Asked,
@@ -29,6 +30,7 @@ from infra.provision.run import Taking, act, held, plan
 @click.command()
 @which_options
 @REFRESH
+@OVERWRITE
 @allow_options
 @POLICY_PACK
 @YES
@@ -66,6 +68,7 @@ def destroy(fleet_file: Path, **options: Any) -> int:
 @click.command()
 @which_options
 @REFRESH
+@OVERWRITE
 @allow_options
 @POLICY_PACK
 @click.option(

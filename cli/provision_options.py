@@ -57,6 +57,11 @@ _WHICH = (
 REFRESH = click.option(
     "--refresh", is_flag=True, help="Compare with what is there, not with what Pulumi remembers."
 )
+OVERWRITE = click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Take back fields that somebody changed by hand; else the API server calls it a conflict.",
+)
 POLICY_PACK = click.option(
     "--policy-pack",
     "policy_packs",
@@ -143,6 +148,7 @@ def _ground(fleet: Fleet, options: Mapping[str, Any], show: ShownProgress) -> Gr
         now=lambda: datetime.now(UTC),
         clock=time.monotonic,
         fetches=own != "true",
+        force=options.get("overwrite", False),
     )
 
 

@@ -90,10 +90,10 @@ def drain(fleet_file: Path, rack: str, nodes: tuple[str, ...], **options: Any) -
     asked = _nodes(work, nodes)
     planned = work.plan(asked)
     work.require_possible(planned)
-    if _goes_on(_lines(planned), "Drain?", options):
+    if _goes_on(lines(planned), "Drain?", options):
         with found.held(work, "drain", take_over=options["take_over"]) as held:
             held.drain(asked)
-    return _told(rack, options, drained=sorted(asked), **_json(planned))
+    return _told(rack, options, drained=sorted(asked), **as_json(planned))
 
 
 @click.command()
@@ -132,7 +132,7 @@ def _work(
 ) -> tuple[RackPlaces, RackWork]:
     strategy = load_strategy(options["strategy_file"])
     found = places(fleet_file, options)
-    work = found.work(rack, strategy, whole=whole, say=_say)
+    work = found.work(rack, strategy, whole=whole, say=say)
     if check_rollout:
         found.require_no_rollout(work.region.cluster.region)
     return found, work
@@ -149,13 +149,13 @@ def _nodes(work: RackWork, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or tuple(known)
 
 
-def _goes_on(lines: Sequence[str], question: str, options: Mapping[str, Any]) -> bool:
+def _goes_on(told: Sequence[str], question: str, options: Mapping[str, Any]) -> bool:
     """Say what will be done and ask; False: only look."""
-    for line in lines:
+    for line in told:
         if options["output"] == "table":
             print_line(line)
         else:
-            _say(line)
+            say(line)
     if options["dry_run"]:
         return False
     confirm(yes=options["yes"], what=question)
@@ -168,7 +168,8 @@ def _told(rack: str, options: Mapping[str, Any], **told: object) -> int:
     return EXIT_GO
 
 
-def _lines(planned: Planned) -> list[str]:
+def lines(planned: Planned) -> list[str]:
+    """Say what a drain would do."""
     settled = planned.settled
     moving, without = len(settled.move), len(settled.drop)
     return [
@@ -178,12 +179,14 @@ def _lines(planned: Planned) -> list[str]:
     ]
 
 
-def _json(planned: Planned) -> dict[str, Collection[object]]:
+def as_json(planned: Planned) -> dict[str, Collection[object]]:
+    """Say it as plain data."""
     return {
         "stay": list(planned.settled.stay),
         "moves": [{"replica": move.replica, "how": move.how} for move in planned.moves],
     }
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell how it goes, on stderr."""
     click.echo(plain(text), err=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+CLOUDS = frozenset({"aws"})  # whose ends are planned here: others have their own rules, or no end
 EMPTY_BEFORE_END = timedelta(minutes=60)
 EKS_ACTS_BEFORE_END = timedelta(minutes=40)
 # From the group's new size to ended instances: EKS drains a node for up to 15 minutes before it

@@ -10,8 +10,12 @@ from infra.lint.pods import workloads
 from infra.policy_pack.kubernetes import manifest_of
 from infra.policy_pack.resource import UNKNOWN, Config, Fault, Faults, Policy, Resource
 
-# NVIDIA does not move the tags of its releases, and Dynamo's frontends are theirs.
-ALLOWED = ("nvcr.io/nvidia/ai-dynamo/*:[0-9]*.[0-9]*.[0-9]*",)
+# What k3fleet runs unless told otherwise, frontends and gateways. Neither project moves the tags of
+# its releases; a team that trusts nobody's gives an empty list.
+ALLOWED = (
+    "nvcr.io/nvidia/ai-dynamo/*:[0-9]*.[0-9]*.[0-9]*",
+    "docker.io/envoyproxy/envoy:distroless-v[0-9]*.[0-9]*.[0-9]*",
+)
 _CHART = re.compile(r"kubernetes:helm\.sh/v[34]:(?:Chart|Release)")
 _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][\w.+-]+)?")
 

@@ -46,8 +46,6 @@ def _is_secret(name: str, value: str) -> bool:
 
 def _elsewhere(resource: Resource, _config: Config) -> Faults:
     """Find credentials by their shape in every other input: user data, policies, annotations."""
-    if resource.type.startswith("pulumi:"):
-        return
     for path, text in _texts(resource.props, ""):
         shape = credential_shape(text) or credential_shape(_decoded(text))
         if shape:

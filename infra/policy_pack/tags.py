@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from infra.policy_pack.resource import UNKNOWN, Config, Fault, Faults, Policy, Resource
+from infra.policy_pack.resource import UNKNOWN, Config, Fault, Faults, Policy, Provider, Resource
 
 REQUIRED = ("k3fleet:fleet", "k3fleet:managed-by")
 # Tags that a provider puts on everything it makes.
-_DEFAULTS = ("defaultTags.tags", "defaultLabels")
+_DEFAULTS = (("defaultTags", "tags"), ("defaultLabels", None))
 
 
 @functools.cache
@@ -38,11 +40,18 @@ def _tagged(resource: Resource, config: Config) -> Faults:
 def _carried(resource: Resource, path: str) -> set[str]:
     places = [resource.at(path), resource.at("tagsAll")]
     if resource.provider:
-        provider = Resource(type="", name="", props=resource.provider.props)
-        places += [provider.at(default) for default in _DEFAULTS]
+        places += [_default(resource.provider, *default) for default in _DEFAULTS]
     if UNKNOWN in [place for place in places if isinstance(place, str)]:
         return {UNKNOWN}
     return {_key(key) for place in places if isinstance(place, Mapping) for key in place}
+
+
+def _default(provider: Provider, key: str, below: str | None) -> Any:
+    """Read what a provider adds; a provider's own settings travel as JSON."""
+    found = provider.props.get(key)
+    if isinstance(found, str) and found != UNKNOWN:
+        found = json.loads(found)
+    return found.get(below) if below and isinstance(found, Mapping) else found
 
 
 def _key(name: str) -> str:

@@ -47,6 +47,11 @@ class Packed:
     entries: tuple[Entry, ...]
     data: str
 
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Packed:
+        """Compress a record that does not grow."""
+        return Packer().pack(entries)
+
 
 class Packer:
     """Compress a record that grows: once for all regions, and only what is new."""

@@ -74,6 +74,27 @@ def told(world: RackWorld, name: str, **labels: str) -> None:
     world.get(NODES, name)["metadata"]["labels"].update(labels)
 
 
+def test_heal_shows_who_has_no_place_before_it_is_done(
+    world: RackWorld, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17 healthy nodes hold 8 replicas; a script sees by the code that there is something to do."""
+    assert main(["heal", "fleet.yaml", "--dry-run"]) == 0
+    assert "nothing to heal" in capsys.readouterr().err
+    world.fall_silent("use1-r01-n05")
+    words = ["heal", "fleet.yaml", "--strategy", "strategy.yaml"]
+    assert main([*words, "--dry-run"]) == 1
+    out = capsys.readouterr().out
+    assert "use1-r01: use1-r01-n05: not Ready" in out
+    assert "use1-r01: park use1-r01-2: no two healthy nodes are left for it" in out
+    assert "8 replicas stay, 0 move or wait, 1 have no place" in out
+    assert main([*words, "--yes", "-o", "json"]) == 0
+    [rack] = json.loads(capsys.readouterr().out)["racks"]
+    assert (rack["ill"], rack["parked"], rack["back"]) == (["use1-r01-n05"], ["use1-r01-2"], [])
+    assert len(world.serving) == 8
+    assert main([*words, "--yes"]) == 0
+    assert "nothing to heal" in capsys.readouterr().err
+
+
 def test_a_rack_that_is_as_written_is_listed_with_0(run: Run) -> None:
     """For scripts: nothing to do."""
     code, out, _ = run("list")

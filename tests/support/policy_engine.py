@@ -19,6 +19,7 @@ PACK = Path(__file__).parents[2] / "infra/policy"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # An engine's address that nobody answers: a pack only logs to it.
 _NO_ENGINE = "127.0.0.1:1"
+_PROVIDERS = "pulumi:providers:"
 _LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
 
 
@@ -99,7 +100,7 @@ def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
     }
     if provider := item.get("provider"):
         fields["provider"] = analyzer_pb2.AnalyzerProviderResource(
-            type=f"pulumi:providers:{provider['package']}",
+            type=f"{_PROVIDERS}{provider['package']}",
             name=provider["name"],
             urn=f"urn:pulumi:test::k3fleet-test::pulumi:providers::{provider['name']}",
             properties=_struct(provider.get("props", {})),
@@ -121,3 +122,34 @@ def _violations(answer: Any) -> list[Violation]:
         )
         for item in answer.diagnostics
     ]
+
+
+def declared(requests: Sequence[Any]) -> list[dict[str, Any]]:
+    """Turn what a program asked of the mock engine into what the real one sends a pack."""
+    providers = {item.name: item for item in requests if item.type.startswith(_PROVIDERS)}
+    found = []
+    for item in requests:
+        if item.type.startswith("pulumi:") or not item.custom:
+            continue
+        sent: dict[str, Any] = {
+            "type": item.type,
+            "name": item.name,
+            "props": json_format.MessageToDict(item.object),
+            "protect": item.protect,
+            "uses": {
+                key: [_plain_urn(text) for text in used.urns]
+                for key, used in item.propertyDependencies.items()
+            },
+        }
+        # An URN and an id: …::pulumi:providers:aws::NAME::ID
+        if own := providers.get("".join(item.provider.split("::")[-2:-1])):
+            props = json_format.MessageToDict(own.object)
+            package = own.type.removeprefix(_PROVIDERS)
+            sent["provider"] = {"package": package, "name": own.name, "props": props}
+        found.append(sent)
+    return found
+
+
+def _plain_urn(text: str) -> str:
+    *_, kind, name = text.split("::")
+    return urn({"type": kind.rpartition("$")[2], "name": name})
