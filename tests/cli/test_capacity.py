@@ -424,7 +424,7 @@ def moved_end(shop: Shop) -> None:
     [
         (healthy, []),
         (impaired, ["impaired"]),
-        (broken_trays, ["unavailable"]),
+        (broken_trays, ["machines-unavailable"]),
         (ending, ["ends-soon"]),
         (drained_late, ["ends-soon", "drain-now"]),
         (expired_block, ["expired"]),
