@@ -30,9 +30,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "render": LazyCommand("cli.render:render", "Write the Kubernetes manifests as files."),
     "lint": LazyCommand("cli.lint:lint", "Find mistakes in manifests, with reason and fix."),
     "flags": LazyCommand("cli.flags:flags", "Make and list the tables of engine flags."),
+    "config": LazyCommand("cli.config:config", "Check what makes clusters, without Pulumi."),
     "release": LazyCommand("cli.release:release", "See, make, compare and check releases."),
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
+    "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
+    "heal": LazyCommand("cli.heal:heal", "Bring replicas off nodes that are ill, and back."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
@@ -43,7 +46,17 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "loadtest": LazyCommand(
         "cli.loadtest:loadtest", "Send agents' traffic, judge it, compare runs."
     ),
-    "doctor": LazyCommand("cli.doctor:doctor", "Check the tools that the lab needs."),
+    "bootstrap": LazyCommand(
+        "cli.bootstrap:bootstrap", "Make the bucket and the key of Pulumi's state."
+    ),
+    "up": LazyCommand("cli.provision:up", "Bring a fleet's stacks up to its file."),
+    "preview": LazyCommand("cli.provision:preview", "Show what `up` would do. Changes nothing."),
+    "destroy": LazyCommand("cli.provision:destroy", "Take stacks down, but what is protected."),
+    "refresh": LazyCommand("cli.provision_state:refresh", "Read stacks again from what is there."),
+    "outputs": LazyCommand("cli.provision_state:outputs", "Show what the stacks left."),
+    "unlock": LazyCommand("cli.provision_state:unlock", "Remove the locks of dead updates."),
+    "capacity": LazyCommand("cli.capacity:capacity", "Find, buy, watch and extend racks."),
+    "doctor": LazyCommand("cli.doctor:doctor", "Check the lab's tools; see what clouds promise."),
 }
 
 
@@ -61,8 +74,11 @@ def root() -> None:
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 10 an object store, 11 wrong weights,
-        70 a bug in k3fleet (with a traceback), 130 interrupted
+        9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
+        another one, 12 a change that was not allowed, 13 credentials of another account,
+        14 an object store, 15 wrong weights,
+        16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
+        whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 
 

@@ -17,7 +17,7 @@ from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
 from fleet.rollout.record import Command
-from fleet.rollout.state import OVER, State, read_state
+from fleet.rollout.state import OVER, State
 from infra.rollout.stack import release_of
 from lab.drive import (
     ask,
@@ -25,6 +25,7 @@ from lab.drive import (
     state_of,
     turn_back,
 )
+from lab.faults import FAULTS
 from lab.rollout import LabRollouts, require_over
 
 OVERWRITE = click.option(
@@ -39,6 +40,11 @@ OVERWRITE = click.option(
 @click.argument("release")
 @REGIONS
 @STRATEGY
+@click.option(
+    "--fault",
+    type=click.Choice(list(FAULTS)),
+    help="Rehearse a bad release: what the lab's stand-in for RELEASE does wrong.",
+)
 @YES
 @driving_options
 def start(fleet_file: Path, release: str, **options: Any) -> int:
@@ -47,6 +53,7 @@ def start(fleet_file: Path, release: str, **options: Any) -> int:
     \b
     Example:
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml
+        k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml --fault leaks
     """
     rollouts = lab_rollouts(fleet_file, options)
     require_over(rollouts.latest())
@@ -150,7 +157,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
         identity = release_id(load_release(source, beside=fleet_file))
         if not leads_back_to(state, identity):
             require_over(journal)
-            return begin(rollouts, source, {**options, "regions": ()}, good="done")
+            return begin(rollouts, source, {**options, "regions": (), "fault": None}, good="done")
     sources = {**rollouts.sources(), **state.started.releases}
     release_of(state.started.old, sources, fleet_file)  # unreadable: said before anything is done
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
@@ -194,7 +201,7 @@ def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:
     if ask(journal, command):
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return
-    state = read_state(journal.read())
+    state = journal.state()
     click.echo(f"written down: the rollout is {state.status}", err=True)
     if state.status == "running":
         click.echo(f"nobody drives it: k3fleet rollout resume {fleet_file}", err=True)

@@ -76,6 +76,7 @@ def begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, goo
     confirm(yes=options["yes"], what="Start it?")
     running = replace(running, sources={**running.sources, plan.new: source})
     started = recorded(fleet, plan, strategy, running=running, by=who(), at_s=now_s())
+    rollouts.stand_ins.spoil(new, options["fault"])
     journal = rollouts.begin(started, holder(), take_over=options["take_over"])
     return driven(rollouts, journal, options, good=good)
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
+import random
+import re
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.progress import TerminalProgress
 from fleet.load import Fleet
+from infra.capacity.clock import Clock
 from infra.rollout.lease import Holder
 from infra.rollout.process import is_gone, own_process
 from lab.rehearsal import Surroundings
 
 WORK_FOLDER = ".k3fleet"
 WEBHOOK = "K3FLEET_WEBHOOK"  # an address that is a secret must not be in a file
+_SECRET_NAME = re.compile(
+    "TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|WEBHOOK|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL"
+)
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -47,6 +55,16 @@ def work_folder(fleet: Fleet, given: Path | None) -> Path:
     return (given or Path(WORK_FOLDER) / fleet.spec.name).absolute()
 
 
+def capacity_clock() -> Clock:
+    """Return the time of the day for what is bought and ends."""
+    return Clock(now=lambda: datetime.now(UTC), pause=time.sleep)
+
+
+def chance() -> random.Random:
+    """Return randomness that nobody can guess, for names that must be unique."""
+    return random.SystemRandom()
+
+
 def surroundings(fleet: Fleet, work_dir: Path | None) -> Surroundings:
     """Collect what a rehearsal takes from this process."""
     return _surroundings(work_folder(fleet, work_dir))
@@ -66,3 +84,31 @@ def _surroundings(work_dir: Path) -> Surroundings:
         progress=TerminalProgress(sys.stderr),
         now=lambda: datetime.now(UTC),
     )
+
+
+def kubeconfigs(given: Path | None) -> tuple[Path, ...]:
+    """Return the kubeconfigs to look for a context in, as kubectl does."""
+    if given:
+        return (given.absolute(),)
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    home = Path(os.environ.get("HOME", "/")) / ".kube" / "config"
+    return tuple(Path(part).absolute() for part in named) or (home,)
+
+
+def known_secrets() -> frozenset[str]:
+    """Return the values of the environment that must not be shown, by the variables' names."""
+    found: set[str] = set()
+    for name, value in os.environ.items():
+        if not _SECRET_NAME.search(name.upper()):
+            continue
+        if not value.startswith("/"):
+            found.add(value)
+        elif name.endswith("_FILE"):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                found.add(Path(value).read_text(encoding="utf-8").strip())
+    return frozenset(found)
+
+
+def user_name() -> str:
+    """Return who runs this process, for locks."""
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())

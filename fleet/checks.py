@@ -13,9 +13,10 @@ from typing import TypeGuard
 from fleet.errors import Problem
 from fleet.hardware import Hardware
 from fleet.packing import replicas_that_fit
+from fleet.region_spec import RackSpec
 from fleet.release import Release
 from fleet.schema import found_text, suggestion
-from fleet.spec import FleetSpec, RackSpec
+from fleet.spec import FleetSpec
 from fleet.yaml_document import Document, NodePath
 
 MAX_RACKS = 2000  # 144,000 GPUs; `plan` takes two seconds for them
@@ -66,6 +67,18 @@ def section_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
             )
             fix = "Use gang: kai or none, or backend: lws"
             yield document.problem(("scheduling", key), what, fix)
+    yield from _dns_problems(document, spec)
+
+
+def _dns_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
+    """Find gateways of regions that are not in the file."""
+    dns = spec.global_spec.dns if spec.global_spec else None
+    known = [region.name for region in spec.regions]
+    for index, gateway in enumerate(dns.gateways if dns else ()):
+        if gateway.region not in known:
+            what = f"there is no region {found_text(gateway.region)}"
+            path = ("global", "dns", "gateways", index, "region")
+            yield document.problem(path, what, suggestion(gateway.region, known))
 
 
 def _weights_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:

@@ -106,13 +106,55 @@ class BusyError(FleetError):
     exit_code: ClassVar[int] = 9
 
 
+class StateError(FleetError):
+    """The place of Pulumi's state cannot be reached, or is not fit to hold it."""
+
+    exit_code: ClassVar[int] = 10
+
+
+class ClusterError(FleetError):
+    """A cluster does not answer, or is not the one that the stack describes."""
+
+    exit_code: ClassVar[int] = 11
+
+
+class RefusedError(FleetError):
+    """A change would take away what must stay, and nobody has allowed it."""
+
+    exit_code: ClassVar[int] = 12
+
+
+class AccountError(FleetError):
+    """The credentials are those of another account than the fleet file's."""
+
+    exit_code: ClassVar[int] = 13
+
+
+class CloudError(FleetError):
+    """A cloud cannot be reached, or does not let us ask."""
+
+    exit_code: ClassVar[int] = 16
+
+
+class PurchaseError(FleetError):
+    """Nothing was bought: the offer is gone, or the cloud or the payment refused."""
+
+    exit_code: ClassVar[int] = 17
+
+
+class UnclearPurchaseError(FleetError):
+    """Money may have been spent: the answer to a purchase never came."""
+
+    exit_code: ClassVar[int] = 18
+
+
 class StoreError(FleetError):
     """An object store cannot be reached, refuses, or lost our credentials on the way."""
 
-    exit_code: ClassVar[int] = 10
+    exit_code: ClassVar[int] = 14
 
 
 class WeightsError(FleetError):
     """Weights are not what they should be: another model's, changed, or with unsafe names."""
 
-    exit_code: ClassVar[int] = 11
+    exit_code: ClassVar[int] = 15

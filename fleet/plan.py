@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from fleet.load import Fleet
 from fleet.memory import ReplicaMemory, replica_memory
 from fleet.packing import idle_nodes, pack_rack, replicas_that_fit
+from fleet.region_spec import RackSpec, RegionSpec
 from fleet.release import Role
 from fleet.schema import has_digest
-from fleet.spec import RackSpec, RegionSpec
 
 # An agent's session: about 100k tokens half way, and the model's limit.
 TYPICAL_CONTEXT_TOKENS = 100_000

@@ -14,6 +14,7 @@ from typing import Annotated, Union, get_args, get_origin
 from fleet.credentials import credential_fault
 from fleet.errors import ConfigError
 from fleet.extends import EXTENDS
+from fleet.model_paths import model_at
 from fleet.presets import NotFound, named_file
 from fleet.release import Release
 from fleet.release_file import (
@@ -21,7 +22,7 @@ from fleet.release_file import (
     file_problems,
     read_release,
 )
-from fleet.schema import found_text, model_at, validate
+from fleet.schema import found_text, validate
 from fleet.yaml_document import Document, NodePath, parse_document
 from fleet.yaml_merge import ARGS, lay_over
 

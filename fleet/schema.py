@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
-from types import UnionType
-from typing import Annotated, TypeVar, Union, get_args, get_origin
+from typing import Annotated, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -23,9 +22,10 @@ from pydantic import (
     Strict,
     ValidationError,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from fleet.errors import Problem
+from fleet.model_paths import description, known_keys
 from fleet.units import UnitError, parse_bytes, parse_duration
 from fleet.yaml_document import SHOWN_CHARS, Document, NodePath
 
@@ -178,20 +178,44 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}? {listed}" if near else listed
 
 
+def explained(model: type[BaseModel], error: ValidationError) -> ValidationError:
+    """Put the errors of a model into our words, for a validator that chose the model itself.
+
+    pydantic keeps the paths when such an error is raised inside of another model.
+    """
+    found = error.errors(include_url=False)
+    return ValidationError.from_exception_data(
+        error.title,
+        [
+            InitErrorDetails(
+                type=refuse(*_explain(model, item["loc"], item)),
+                loc=item["loc"],
+                input=item["input"],
+            )
+            for item in found
+            if not _follows_from_another(item)
+        ],
+    )
+
+
 def _translate(
     model: type[BaseModel], document: Document, errors: Iterable[ErrorDetails]
 ) -> list[Problem]:
     problems = []
     for error in islice(errors, MAX_TRANSLATED):
         path: NodePath = tuple(part for part in error["loc"] if part != "[key]")
-        # pydantic counts only the valid items of a list, whose own faults are reported already
-        miscounted = error["type"] == "too_short" and error["input"]
-        # a default that follows from another field, which is wrong and reported itself
-        if document.is_broken(path) or miscounted or error["type"] == "default_factory_not_called":
+        if document.is_broken(path) or _follows_from_another(error):
             continue
         what, fix = _explain(model, path, error)
         problems.append(document.problem(path, what, fix))
     return problems
+
+
+def _follows_from_another(error: ErrorDetails) -> bool:
+    # pydantic counts only the valid items of a list, whose own faults are reported already
+    miscounted = error["type"] == "too_short" and error["input"]
+    # a default that follows from another field, which is wrong and reported itself
+    return bool(miscounted) or error["type"] == "default_factory_not_called"
 
 
 _EXPECTED = {
@@ -217,16 +241,16 @@ def _explain(model: type[BaseModel], path: NodePath, error: ErrorDetails) -> tup
         case "k3fleet":
             explained = str(context["what"]), str(context["fix"])
         case "extra_forbidden":
-            explained = "unknown key", suggestion(last, _known_keys(model, path[:-1]))
+            explained = "unknown key", suggestion(last, known_keys(model, path[:-1]))
         case "missing":
-            explained = "the key is missing", f"Add `{last}`{_description(model, path)}"
+            explained = "the key is missing", f"Add `{last}`{description(model, path)}"
         case "literal_error":
             words = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
             explained = f"{found} is not one of the choices", suggestion(str(value), words)
         case "string_too_short":
             explained = "is empty", "Give a value, or leave the key out"
         case "too_short":
-            explained = "is empty", f"Give at least one{_description(model, path)}"
+            explained = "is empty", f"Give at least one{description(model, path)}"
         case _ if kind in _EXPECTED:
             expected, fix = _EXPECTED[kind]
             explained = f"expected {expected}, found {found}", fix
@@ -254,38 +278,3 @@ def found_text(value: object) -> str:
     if isinstance(value, dict):
         return "a mapping"
     return "a list" if isinstance(value, list) else str(value)
-
-
-def _known_keys(model: type[BaseModel], path: NodePath) -> list[str]:
-    owner = model_at(model, path)
-    if owner is None:
-        return []
-    return [field.alias or name for name, field in owner.model_fields.items()]
-
-
-def _description(model: type[BaseModel], path: NodePath) -> str:
-    owner = model_at(model, path[:-1])
-    fields = owner.model_fields.items() if owner else ()
-    for name, field in fields:
-        if (field.alias or name) == path[-1] and field.description:
-            return f": {field.description}"
-    return ""
-
-
-def model_at(model: type[BaseModel], path: NodePath) -> type[BaseModel] | None:
-    """Follow a path through nested models; list indices stay at the item's model."""
-    current: type[BaseModel] | None = model
-    for part in path:
-        if isinstance(part, int) or current is None:
-            continue
-        by_key = {field.alias or name: field for name, field in current.model_fields.items()}
-        current = _inner_model(by_key[part].annotation) if part in by_key else None
-    return current
-
-
-def _inner_model(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) in (tuple, list, Union, UnionType, Annotated):
-        return next(filter(None, map(_inner_model, get_args(annotation))), None)
-    return None

@@ -7,12 +7,15 @@ their own files, which a fleet file names.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
+from fleet.global_spec import GlobalSpec
+from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
     AtLeastASecond,
@@ -27,25 +30,8 @@ from fleet.schema import (
     refuse,
     suggestion,
 )
+from fleet.state_spec import StateSpec
 from fleet.weights_spec import WeightsSpec
-
-REPLICA_NAME_MAX = 39  # Kueue's limit for a LeaderWorkerSet; Grove's is 45 with its suffixes
-RACK_ID_MAX = REPLICA_NAME_MAX - len("-17")  # 18 replicas of one node each
-
-
-def _rack_id(text: str) -> str:
-    check_dns_label(text, RACK_ID_MAX)
-    if text[0].isdigit():  # replicas are named after it, and a LeaderWorkerSet is DNS-1035
-        raise refuse(f"{found_text(text)} starts with a digit", "Start it with a letter")
-    return text
-
-
-RackId = Annotated[str, AfterValidator(_rack_id)]
-REGION_NAME_MAX = 40  # node and stack names are made of it
-
-
-def _region_name(text: str) -> str:
-    return check_dns_label(text, REGION_NAME_MAX)
 
 
 def _namespace(text: str) -> str:
@@ -98,6 +84,12 @@ def _quoted_version(value: object) -> object:
     return value
 
 
+def _not_newer(version: object) -> object:
+    if fault := newer_fault(version):
+        raise refuse(*fault)
+    return version
+
+
 def _rule_id(text: str) -> str:
     if not re.fullmatch(r"[A-Z][0-9]{3}", text):
         raise refuse(f"{found_text(text)} is no rule", "Name one, for example K003")
@@ -115,26 +107,10 @@ def _date(value: object) -> object:
         raise refuse(f"{found_text(value)} is no date", "Write it as 2027-01-31") from error
 
 
-def _utc_time(value: object) -> object:
-    example = "Write it with its zone, for example 2027-01-31T11:30:00Z"
-    try:
-        time = datetime.fromisoformat(value if isinstance(value, str) else "")
-    except ValueError as error:
-        raise refuse(f"{found_text(value)} is no time", example) from error
-    if time.tzinfo is None:  # hours off, and nobody would notice before the racks are gone
-        raise refuse(f"{found_text(value)} names no time zone", example)
-    try:
-        return time.astimezone(UTC)
-    except OverflowError as error:  # before year 1 or after 9999, once the zone is taken off
-        raise refuse(f"{found_text(value)} is no time in UTC", example) from error
-
-
 FolderPath = Annotated[str, AfterValidator(_folder_path)]
 Traffic = Annotated[str, AfterValidator(_traffic)]
 HostFolder = Annotated[str, AfterValidator(_host_folder)]
-RegionName = Annotated[str, AfterValidator(_region_name)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
-Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
 Backend = Literal["lws", "dgd"]
 # What the linter has schemas for.
 Kubernetes = Literal["1.34", "1.35", "1.36", "1.37"]
@@ -159,25 +135,6 @@ PROFILE_PREFIX = "profile:"
 MAX_PODS = 1000
 MAX_WORKERS = 10_000
 MAX_USERS = 10_000_000
-
-
-class RackSpec(FileModel):
-    """One GB300 NVL72 system."""
-
-    id: RackId = Field(description="the rack's stable name, which its nodes carry as a label")
-    healthy_nodes: Count = 18  # of the 18 in a rack; the rest are broken or reserved
-    replicas: Count | None = None  # None: all that fit
-    # When the block or lease of this rack is over; alerts count down to it. None: it stays.
-    capacity_ends_at: Annotated[datetime, BeforeValidator(_utc_time)] | None = None
-
-
-class RegionSpec(FileModel):
-    """Racks in one place of one cloud, with their own frontends, router and gateway."""
-
-    name: RegionName = Field(description="a DNS label, for example us-east")
-    cloud: Cloud = "existing"
-    context: Text | None = None  # kubeconfig context; None: the current one
-    racks: tuple[RackSpec, ...] = Field(min_length=1, description="a list of racks with an id")
 
 
 class FrontendSpec(FileModel):
@@ -245,6 +202,16 @@ class WeightsStageSpec(FileModel):
     keep_previous: Annotated[Count, Field(le=100)] = 1
 
 
+class NodeReportSpec(FileModel):
+    """Pods that say what each node of a rack is made of, for `k3fleet racks preflight`."""
+
+    image: PinnedImage  # holds python3
+    # Whose disks are looked at; None: where weights lie.
+    folder: HostFolder | None = None
+    # With it nvidia-smi is asked too: the RuntimeClass of NVIDIA's container runtime.
+    runtime_class: DnsLabel | None = None
+
+
 class KernelCacheSpec(FileModel):
     """Where engines keep what they compile at start, per image, GPU and TP."""
 
@@ -298,7 +265,9 @@ class LintSpec(FileModel):
 class FleetSpec(FileModel):
     """The whole fleet file."""
 
-    api_version: Literal["k3fleet/v1"] = Field(alias="apiVersion", description="k3fleet/v1")
+    api_version: Annotated[Literal["k3fleet/v1"], BeforeValidator(_not_newer)] = Field(
+        alias="apiVersion", description="k3fleet/v1"
+    )
     name: DnsLabel = Field(description="a DNS label, for example demo")
     model: Text = DEFAULT_MODEL
     hardware: Text = DEFAULT_HARDWARE
@@ -312,12 +281,16 @@ class FleetSpec(FileModel):
     scheduling: SchedulingSpec = SchedulingSpec()
     monitoring: Literal["prometheus-operator", "none"] = "prometheus-operator"
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
+    node_report: NodeReportSpec | None = None  # None: nobody asks the nodes
     weights: WeightsSpec | None = None  # None: no buckets of weights are kept
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.
     kubernetes: Annotated[Kubernetes, BeforeValidator(_quoted_version)] = DEFAULT_KUBERNETES
     lint: LintSpec = LintSpec()
+    state: StateSpec = StateSpec()
+    # `global` is a word of Python. None: nothing is shared, there is no global stack.
+    global_spec: GlobalSpec | None = Field(default=None, alias="global")
     regions: tuple[RegionSpec, ...] = Field(
         min_length=1, description="a list of regions with name and racks"
     )

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fleet.load import Fleet
-from fleet.spec import REPLICA_NAME_MAX, Backend
+from fleet.region_spec import REPLICA_NAME_MAX
+from fleet.spec import Backend
 from infra.options import Options
 from infra.staging import StagingValues
 

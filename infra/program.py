@@ -16,24 +16,25 @@ from typing import Any
 
 import pulumi
 from pulumi_kubernetes import KubeClientSettingsArgs, Provider
+from pulumi_kubernetes.core.v1 import Namespace
 
 from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
 from infra.options import Layer
+from infra.protected import PROTECTED
 from infra.render import KubeObject, render_region
 from infra.settings import Settings, from_config
 from infra.values import assigned_releases, region_plan
-
-# Losing one of these takes running replicas along: `destroy` refuses them, and a deliberate
-# removal from the state leaves the object where it is.
-PROTECTED = frozenset({"Namespace", "ComputeDomain", "CustomResourceDefinition"})
 
 # Pulumi would wait ten minutes for what takes an hour to load, and could not be stopped in
 # between; readiness is watched by the rollout. A headless Service waits for its endpoints.
 NOT_AWAITED = frozenset(
     {"DaemonSet", "Deployment", "DynamoGraphDeployment", "LeaderWorkerSet", "Service"}
 )
+
+# Its uid is made with a cluster and never changes: it is the cluster's identity.
+CLUSTER_NAMESPACE = "kube-system"
 
 _READ_FILES = frozenset({"DaemonSet", "Deployment", "DynamoGraphDeployment"})
 
@@ -62,30 +63,38 @@ def run(layer: Layer) -> None:
         _check_kubeconfig(settings.kubeconfig)
     except FleetError as error:
         raise pulumi.RunError(str(error)) from error
-    deployed = _deployed_serial() if layer == "serving" else pulumi.Output.from_input(None)
-    checked = deployed.apply(lambda serial: _require_newest(serial, settings))
-    declare(objects, _provider(fleet.spec.name, settings, checked))
+    before = _Deployed()
+    serial = before.output("serial") if layer == "serving" else pulumi.Output.from_input(None)
+    newest = serial.apply(lambda found: _require_newest(found, settings))
+    provider = _provider(fleet.spec.name, settings, newest)
+    cluster = Namespace.get("cluster", CLUSTER_NAMESPACE, pulumi.ResourceOptions(provider=provider))
+    uid = pulumi.Output.all(before.output("cluster_uid"), cluster.metadata).apply(_require_same)
+    declare(objects, provider, uid.apply(lambda _: cluster))
     outputs: dict[str, Any] = {
         "region": settings.region,
         "namespace": settings.options.namespace or fleet.spec.namespace,
+        "cluster_uid": uid,
     }
     if layer == "serving":
         outputs["serial"] = settings.options.serial
         outputs["releases"] = assigned_releases(fleet, region, settings.options)
     for name, value in outputs.items():
         # Outputs too wait for the check: a refused update must not say that it was deployed.
-        pulumi.export(name, pulumi.Output.all(checked, value).apply(lambda both: both[1]))
+        pulumi.export(name, pulumi.Output.all(uid, value).apply(lambda both: both[1]))
 
 
 def declare(
-    objects: Iterable[KubeObject], provider: pulumi.ProviderResource
+    objects: Iterable[KubeObject],
+    provider: pulumi.ProviderResource,
+    cluster: pulumi.Output[pulumi.Resource] | None = None,
 ) -> list[pulumi.CustomResource]:
-    """Declare each object once, after what it needs."""
+    """Declare each object once, after what it needs; all of them after the check of the cluster."""
+    first: list[pulumi.Input[pulumi.Resource]] = [] if cluster is None else [cluster]
     declared: list[pulumi.CustomResource] = []
     needed: dict[str, list[pulumi.Resource]] = {"Namespace": [], "ConfigMap": []}
     for item in objects:
         kind = str(item["kind"])
-        depends_on = list(needed["Namespace"])
+        depends_on: list[pulumi.Input[pulumi.Resource]] = [*first, *needed["Namespace"]]
         if kind in _READ_FILES:  # a ConfigMap has a new name when its content changes
             depends_on += needed["ConfigMap"]
         protected = kind in PROTECTED
@@ -129,11 +138,33 @@ def _check_kubeconfig(file: Path) -> None:
         )
 
 
-def _deployed_serial() -> pulumi.Output[Any]:
-    """Read the serial that the last update of this stack left; None before the first one."""
-    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    serial: pulumi.Output[Any] = pulumi.StackReference(stack).get_output("serial")
-    return serial
+class _Deployed:
+    """What the last update of this stack left; None before the first one."""
+
+    def __init__(self) -> None:
+        stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        self._stack = pulumi.StackReference(stack)
+
+    def output(self, name: str) -> pulumi.Output[Any]:
+        found: pulumi.Output[Any] = self._stack.get_output(name)
+        return found
+
+
+def _require_same(both: list[Any]) -> str | None:
+    """Give the identity of the cluster, unless the stack has brought up another one.
+
+    Every object waits for it: nothing is made in a cluster that a kubeconfig leads to by mistake.
+    """
+    deployed, metadata = both
+    uid = metadata.get("uid") if isinstance(metadata, dict) else getattr(metadata, "uid", None)
+    if deployed and uid and deployed != uid:
+        logging.getLogger("asyncio").disabled = True  # as above
+        raise pulumi.RunError(
+            f"stack configuration: kubeconfig: leads to cluster {uid}, and this stack is of "
+            f"cluster {deployed}. Name the kubeconfig and context of that one. To move the region "
+            "on purpose, bring it up as a region of another name, then take this one down."
+        )
+    return None if uid is None else str(uid)
 
 
 def _require_newest(deployed: object, settings: Settings) -> str:
@@ -166,6 +197,7 @@ def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) ->
     return Provider(
         "kubernetes",
         kubeconfig=kubeconfig,
+        context=settings.context,
         # Without it, a kubeconfig at another path would count as another cluster.
         cluster_identifier=f"{fleet}-{settings.region}",
         enable_server_side_apply=True,

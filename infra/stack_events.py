@@ -16,6 +16,10 @@ from typing import Any
 
 SHOWN_CHARACTERS = 400
 
+# Words of the engine. Source: pulumi/pulumi, pkg/resource/deploy/step_generator.go and
+# pkg/engine/deployment.go, v3.274.
+_PROTECTED = "marked for protection"
+_PENDING = "pending operations"
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
 CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
 _API_SERVER = re.compile(
@@ -36,6 +40,12 @@ class Touched:
     operation: str  # as Pulumi says it: create, update, delete, replace …
     kind: str
     name: str  # the logical name: `Kind/namespace/name`
+    urn: str = field(default="", compare=False)
+    changed: tuple[str, ...] = field(default=(), compare=False)  # paths that differ
+    forced_by: tuple[str, ...] = field(default=(), compare=False)  # paths that ask for a new one
+    type: str = field(default="", compare=False)  # Pulumi's type token
+    protected: bool = field(default=False, compare=False)  # so the state says
+    retained: bool = field(default=False, compare=False)  # stays when Pulumi forgets it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,14 @@ class Outcome:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     touched: tuple[Touched, ...] = ()
+    blocked: tuple[str, ...] = ()  # URNs that the engine would not delete: they are protected
+    pending: bool = False  # an earlier update was cut off in the middle of an operation
+
+
+def _urns(told: Iterable[Mapping[str, Any]], words: str) -> Iterable[str]:
+    return (
+        str(item["urn"]) for item in told if item.get("urn") and words in str(item.get("message"))
+    )
 
 
 def read_outcome(events: Path) -> Outcome:
@@ -62,17 +80,26 @@ def outcome(lines: Iterable[str]) -> Outcome:
     outputs: Mapping[str, Any] = {}
     errors: dict[str, list[str]] = {}  # what is wrong -> objects
     touched: dict[Touched, None] = {}  # in their order, each once
+    told: list[Mapping[str, Any]] = []
     for event in _events(lines):
         if summary := event.get("summaryEvent"):
             changes = summary.get("resourceChanges") or {}
         elif diagnostic := event.get("diagnosticEvent"):
             _add_error(errors, diagnostic)
+            told.append(diagnostic)
         elif result := event.get("resOutputsEvent"):
             outputs = _stack_outputs(result) or outputs
         elif (step := event.get("resourcePreEvent")) and (found := _touched(step)):
             touched[found] = None
     shown = tuple(_with_objects(text, names) for text, names in errors.items())
-    return Outcome(changes=changes, outputs=outputs, errors=shown, touched=tuple(touched))
+    return Outcome(
+        changes=changes,
+        outputs=outputs,
+        errors=shown,
+        touched=tuple(touched),
+        blocked=tuple(_urns(told, _PROTECTED)),
+        pending=any(_PENDING in str(item.get("message")) for item in told),
+    )
 
 
 def log_errors(log: str) -> tuple[str, ...]:
@@ -112,14 +139,27 @@ def _with_objects(text: str, names: list[str]) -> str:
 
 
 def _touched(step: Mapping[str, Any]) -> Touched | None:
-    """Read one step; None where nothing is changed, or where it is none of our objects."""
+    """Read one step; None where nothing is changed, or where it is Pulumi's own object."""
     metadata = step.get("metadata") or {}
     operation = str(metadata.get("op", ""))
     kind = str(metadata.get("type", ""))
-    if operation in CHANGES_NOTHING or not kind.startswith("kubernetes:"):
+    if operation in CHANGES_NOTHING or kind.startswith("pulumi:"):
         return None
-    name = str(metadata.get("urn", "")).rpartition("::")[2]
-    return Touched(operation=operation, kind=kind.rpartition(":")[2], name=name)
+    urn = str(metadata.get("urn", ""))
+    old = metadata.get("old") or {}
+    differing = metadata.get("detailedDiff") or {}
+    forcing = [path for path, how in differing.items() if "replace" in str(how.get("diffKind"))]
+    return Touched(
+        operation=operation,
+        kind=kind.rpartition(":")[2],
+        name=urn.rpartition("::")[2],
+        urn=urn,
+        changed=tuple(differing or metadata.get("diffs") or ()),
+        forced_by=tuple(forcing or metadata.get("keys") or ()),
+        type=kind,
+        protected=bool(old.get("protect")),
+        retained=bool(old.get("retainOnDelete")),
+    )
 
 
 def _stack_outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -4,45 +4,49 @@ The command line and not the Automation API: that one starts four processes per
 update, prints secrets of the state into its results, dies on SIGTERM without
 its child, and needs a second way of running the program that `pulumi up` by
 hand does not use. Here both ways are the same program and the same state.
-
-Everything is written below the work folder: state, stack files, plugin home,
-logs. The source tree is only read.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from fleet.errors import ApplyError, ToolError
-from infra.options import Layer
-from infra.settings import Settings, to_config
+from fleet.errors import ApplyError, FleetError, ToolError
 from infra.stack_events import CHANGES_NOTHING, Outcome, Touched, log_errors, read_outcome
-from infra.stack_locks import release_stale_locks
-from infra.stack_process import Command, run_all
+from infra.stack_files import StackFiles
+from infra.stack_process import Command, Track, run_tracks
+from infra.state.locks import release_stale_locks
 
-Action = Literal["up", "preview", "destroy"]
+Action = Literal["up", "preview", "destroy", "preview-destroy", "refresh"]
 
-PROGRAMS = Path(__file__).resolve().parent
-_LOG_TAIL_BYTES = 64 * 1024
 _SHOWN_ERRORS = 5
+_EXISTS = "already exists"
 
-_FLAGS: Mapping[Action, tuple[str, ...]] = {
-    "up": ("--yes", "--skip-preview"),
-    "preview": (),
+_WORDS: Mapping[Action, tuple[str, ...]] = {
+    "up": ("up", "--yes", "--skip-preview"),
+    "preview": ("preview",),
     # What is protected outlives a teardown: the namespace and the racks' domains.
-    "destroy": ("--yes", "--skip-preview", "--exclude-protected"),
+    "destroy": ("destroy", "--yes", "--skip-preview", "--exclude-protected"),
+    "preview-destroy": ("destroy", "--preview-only", "--exclude-protected"),
+    "refresh": ("refresh", "--yes", "--skip-preview"),
 }
+CHANGING: frozenset[Action] = frozenset({"up", "destroy", "refresh"})
+
+
+class StackError(ApplyError):
+    """A command of Pulumi failed; `outcome` is what it had said until then."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class UpResult:
     outputs: Mapping[str, Any]
     seconds: float
     touched: tuple[Touched, ...] = ()  # what changed, or would
+    pending: bool = False  # an earlier update was cut off in the middle of an operation
+    events: Path | None = None  # what the engine said, without secrets
 
     @property
     def changed(self) -> int:
@@ -62,48 +68,30 @@ class UpResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackRunner:
-    """One stack: a layer of a region, its settings, and where its files are."""
+class How:
+    """How an action is run."""
 
-    layer: Layer
-    settings: Settings
-    work_dir: Path
+    refresh: bool = False  # compare with the cluster first
+    words: tuple[str, ...] = ()  # more for the command line
+    # Given the file that the engine writes its events to, gives what is called while it runs.
+    watch: Callable[[Path], Callable[[], None]] = lambda _events: lambda: None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackRunner(StackFiles):
+    """Runs Pulumi on one stack."""
+
     env: Mapping[str, str]  # the caller's environment, with the tools on its PATH
     say: Callable[[str], None] = lambda _line: None
-    # State and passphrase, where another working copy keeps them; None: in the work folder.
-    backend: Path | None = None
     # Take back what somebody else's client has set: the API server calls it a conflict.
     force: bool = False
-
-    @property
-    def root(self) -> Path:
-        """Where Pulumi's state and its passphrase are."""
-        return (self.backend or self.work_dir).resolve()
-
-    @property
-    def project(self) -> str:
-        """Name of the Pulumi project; the same as in `infra/<layer>/Pulumi.yaml`."""
-        return f"k3fleet-{self.layer}"
-
-    @property
-    def stack(self) -> str:
-        """Name of the stack."""
-        return f"{self.layer}-{self.settings.region}"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the stack's own files."""
-        return self.work_dir.resolve() / self.stack
-
-    @property
-    def config_file(self) -> Path:
-        """Stack configuration, for `pulumi --config-file` by hand."""
-        return self.folder / f"Pulumi.{self.stack}.yaml"
-
-    @property
-    def log(self) -> Path:
-        """What Pulumi printed, last run."""
-        return self.folder / "pulumi.log"
+    # Let Pulumi fetch the plugin of a cloud that is not on PATH.
+    fetches: bool = False
+    now: Callable[[], datetime] = field(default=_now)
 
     def up(self, *, refresh: bool = False) -> UpResult:
         """Make the cluster what the fleet file says."""
@@ -119,53 +107,30 @@ class StackRunner:
 
     def outputs(self) -> Mapping[str, Any]:
         """Read what the stack's last update left, also while another one runs."""
-        self._write_files()
-        self._run_one("stack", "output", "--json", "--stack", self.stack)
-        text = self.log.read_text(encoding="utf-8", errors="replace")
-        try:
-            found: Mapping[str, Any] = json.loads(text[text.index("{") :])
-        except ValueError as error:
-            raise ApplyError(
-                f"{self.stack}: its outputs cannot be read. See {self.log}, then run again."
-            ) from error
-        return found
+        return run_tracks([self.reading("output", "--json")])[0]
+
+    def prepare(self) -> None:
+        """Write the stack's files, remove dead locks, and create the stack if it is new."""
+        run_tracks([self.preparing()])
+
+    def unlock(self) -> None:
+        """Remove the locks of dead updates; raise BusyError where one lives."""
+        for lock in release_stale_locks(self.store, self.name, self.now()):
+            self.unclean.touch()
+            self.say(f"{self.stack}: removed the lock of a dead update ({lock.told(self.now())})")
 
     def pulumi_env(self) -> dict[str, str]:
         """Give the variables with which `pulumi` by hand finds this stack."""
         return {
-            "PULUMI_BACKEND_URL": (self.root / "state").as_uri(),
+            **self.store.variables(self.env),
+            "PULUMI_BACKEND_URL": self.store.url,
             "PULUMI_HOME": str(self.folder / "home"),
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.root / "passphrase"),
             "PULUMI_PYTHON_CMD": sys.executable,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": str(not self.fetches).lower(),
         }
 
-    def prepare(self) -> None:
-        """Write the stack's files, remove dead locks, and create the stack if it is new."""
-        self._write_files()
-        self.write_config()
-        self.unlock()
-        if not self._state("stacks", f"{self.stack}.json").exists():
-            self._run_one("stack", "init", self.stack, "--no-select")
-
-    def unlock(self) -> None:
-        """Remove the locks of dead updates; raise ApplyError where one lives."""
-        for lock in release_stale_locks(self._state("locks", self.stack)):
-            self.unclean.touch()
-            self.say(f"{self.stack}: removed the lock of a dead update ({lock})")
-
-    @property
-    def unclean(self) -> Path:
-        """Marker of a run that did not end well: the state may then say less than is there."""
-        return self.folder / "unclean"
-
-    @property
-    def events(self) -> Path:
-        """What the engine said, last run."""
-        return self.folder / "events.json"
-
-    def command(self, *words: str) -> Command:
+    def command(self, *words: str, watch: Callable[[], None] = lambda: None) -> Command:
         """Build a Pulumi command for this stack."""
         base = {k: v for k, v in self.env.items() if not k.startswith("PULUMI_")}
         base.pop("KUBECONFIG", None)  # the stack names its cluster itself
@@ -183,42 +148,107 @@ class StackRunner:
                 "PULUMI_DEBUG_COMMANDS": "true",
                 "PULUMI_K8S_ENABLE_PATCH_FORCE": str(self.force).lower(),
             },
-            log=self.log,
+            log=self.raw_log,
+            watch=watch,
         )
 
-    def _write_files(self) -> None:
-        """Write what Pulumi needs to find the stack, but not what the stack is told."""
-        for folder in (self.root / "state", self.folder / "home"):
-            folder.mkdir(parents=True, exist_ok=True)
-        _write_passphrase(self.root / "passphrase")
-        self._write_project()
+    def preparing(self) -> Track[None]:
+        """Do the work of `prepare` beside others."""
+        self.write_files()
+        self.write_config()
+        self.unlock()
+        exists = self.store.exists(self.name)
+        if exists:
+            return
+        key = self.store.secrets_provider
+        words = ("--secrets-provider", key) if key else ()
+        code = yield from self._one("stack", "init", self.stack, "--no-select", *words)
+        if code and not (exists is None and _EXISTS in self._logged()):
+            raise self.failure("stack init", code, Outcome())
 
-    def _write_project(self) -> None:
-        source = PROGRAMS / self.layer
-        project = yaml.safe_load((source / "Pulumi.yaml").read_text(encoding="utf-8"))
-        (self.folder / "Pulumi.yaml").write_text(
-            yaml.safe_dump({**project, "main": str(source)}, sort_keys=False), encoding="utf-8"
+    def reading(self, *words: str) -> Track[Mapping[str, Any]]:
+        """Read what a `pulumi stack` command answers in JSON; nothing is told to the stack."""
+        self.write_files()
+        code = yield from self._one("stack", *words, "--stack", self.stack)
+        if code:
+            raise self.failure(f"stack {words[0]}", code, Outcome())
+        text = self._logged()
+        try:
+            found: Mapping[str, Any] = json.loads(text[text.index("{") :])
+        except ValueError as error:
+            raise ApplyError(
+                f"{self.stack}: its {words[0]}s cannot be read. See {self.log}, then run again."
+            ) from error
+        return found
+
+    def performing(self, action: Action, how: How) -> Track[UpResult]:
+        """Run an action on a stack that is prepared; raise ApplyError when it fails.
+
+        After a run that did not end well, `up` refreshes first: a cancelled update
+        otherwise says "unchanged" while the wrong version runs.
+        """
+        again = action != "refresh" and (how.refresh or self.unclean.exists())
+        if action in CHANGING:
+            self.unclean.touch()
+        started = time.monotonic()
+        command = self.command(
+            *_WORDS[action],
+            *(("--refresh",) if again else ()),
+            *how.words,
+            *("--suppress-outputs", "--stack", self.stack),
+            *("--config-file", str(self.config_file)),
+            *("--event-log", str(self.raw_events)),
+            watch=how.watch(self.raw_events),
+        )
+        try:
+            code = yield command
+        finally:
+            self.keep_log()
+            events = self.keep_events(action, self.now())
+        outcome = read_outcome(events)
+        if code:
+            raise self.failure(action, code, outcome)
+        if action in CHANGING:
+            self.unclean.unlink(missing_ok=True)
+        return UpResult(
+            stack=self.stack,
+            changes=outcome.changes,
+            outputs=outcome.outputs,
+            seconds=time.monotonic() - started,
+            touched=outcome.touched,
+            pending=outcome.pending,
+            events=events,
         )
 
-    def write_config(self) -> None:
-        """Write the stack configuration, so that a kill leaves the old one or the new one."""
-        known: dict[str, object] = {}
-        if self.config_file.exists():  # Pulumi keeps the salt of its secrets there
-            known = yaml.safe_load(self.config_file.read_text(encoding="utf-8")) or {}
-        values = to_config(self.settings)
-        known["config"] = {f"{self.project}:{key}": value for key, value in values.items()}
-        draft = self.config_file.with_suffix(".draft")
-        draft.write_text(yaml.safe_dump(known, sort_keys=False), encoding="utf-8")
-        draft.replace(self.config_file)
+    def failure(self, action: str, code: int, outcome: Outcome) -> StackError:
+        """Say why a command of Pulumi failed, without secrets."""
+        errors = outcome.errors or log_errors(self._logged())
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        shown = "; ".join(errors[:_SHOWN_ERRORS]) or f"pulumi {ended}"
+        if len(errors) > _SHOWN_ERRORS:
+            shown += f"; and {len(errors) - _SHOWN_ERRORS} more"
+        return StackError(
+            f"{self.stack}: {action} failed: {shown.rstrip('.')}. Correct the cause and run "
+            f"again: the next run compares with the cluster first. Whole log: {self.log}",
+            outcome,
+        )
 
-    def _state(self, kind: str, name: str) -> Path:
-        folder = self.root / "state" / ".pulumi" / kind
-        return (folder / "organization" if kind == "locks" else folder) / self.project / name
+    def letting_go(self, urn: str) -> Track[None]:
+        """Take the protection of one object away."""
+        words = ("state", "unprotect", urn, "--yes", "--stack", self.stack)
+        if code := (yield from self._one(*words)):
+            raise self.failure("state unprotect", code, Outcome())
 
-    def _run_one(self, *words: str) -> None:
-        command = self.command(*words)
-        if code := run_all([command])[0]:
-            raise _failure(self, " ".join(words[:2]), code, Outcome())
+    def _one(self, *words: str) -> Track[int]:
+        try:
+            return (yield self.command(*words))
+        finally:
+            self.keep_log()
+
+    def _logged(self) -> str:
+        if not self.log.exists():
+            return ""
+        return self.log.read_text(encoding="utf-8", errors="replace")
 
 
 def run_together(
@@ -226,79 +256,20 @@ def run_together(
 ) -> list[UpResult]:
     """Run one action on several stacks, each in a process of its own.
 
-    After a run that did not end well, `up` refreshes first: a cancelled update
-    otherwise says "unchanged" while the wrong version runs. Raises ApplyError
-    that names every stack that failed; the others are finished.
+    Raises ApplyError that names every stack that failed; the others are finished.
     """
-    for runner in runners:
-        runner.prepare()
-    started = time.monotonic()
-    codes = run_all([_command(runner, action, refresh=refresh) for runner in runners])
-    seconds = time.monotonic() - started
-    results, failures = [], []
-    for runner, code in zip(runners, codes, strict=True):
-        outcome = read_outcome(runner.events)
-        if code:
-            failures.append(_failure(runner, action, code, outcome))
-            continue
-        if action != "preview":
-            runner.unclean.unlink(missing_ok=True)
-        results.append(
-            UpResult(
-                stack=runner.stack,
-                changes=outcome.changes,
-                outputs=outcome.outputs,
-                seconds=seconds,
-                touched=outcome.touched,
-            )
-        )
+    ended = run_tracks([_trying(runner, action, How(refresh=refresh)) for runner in runners])
+    failures = [one for one in ended if isinstance(one, FleetError)]
+    if len(failures) == 1:
+        raise failures[0]
     if failures:
         raise ApplyError("\n".join(map(str, failures))) from failures[0]
-    return results
+    return [one for one in ended if isinstance(one, UpResult)]
 
 
-def _command(runner: StackRunner, action: Action, *, refresh: bool) -> Command:
-    runner.events.unlink(missing_ok=True)
-    again = refresh or runner.unclean.exists()
-    if action != "preview":
-        runner.unclean.touch()
-    return runner.command(
-        action,
-        *_FLAGS[action],
-        *(("--refresh",) if again else ()),
-        "--suppress-outputs",
-        "--stack",
-        runner.stack,
-        "--config-file",
-        str(runner.config_file),
-        "--event-log",
-        str(runner.events),
-    )
-
-
-def _failure(runner: StackRunner, action: str, code: int, outcome: Outcome) -> ApplyError:
-    errors = outcome.errors or log_errors(_tail(runner.log))
-    ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    shown = "; ".join(errors[:_SHOWN_ERRORS]) or f"pulumi {ended}"
-    if len(errors) > _SHOWN_ERRORS:
-        shown += f"; and {len(errors) - _SHOWN_ERRORS} more"
-    return ApplyError(
-        f"{runner.stack}: {action} failed: {shown.rstrip('.')}. Correct the cause and run again: "
-        f"the next run compares with the cluster first. Whole log: {runner.log}"
-    )
-
-
-def _tail(log: Path) -> str:
-    if not log.exists():
-        return ""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
-        return file.read().decode(errors="replace")
-
-
-def _write_passphrase(file: Path) -> None:
-    """Make the key of the state once; nothing secret is in the state, but Pulumi wants one."""
-    if file.exists():
-        return
-    with os.fdopen(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as out:
-        out.write(secrets.token_urlsafe(32))
+def _trying(runner: StackRunner, action: Action, how: How) -> Track[UpResult | FleetError]:
+    try:
+        yield from runner.preparing()
+        return (yield from runner.performing(action, how))
+    except FleetError as error:
+        return error

@@ -16,6 +16,7 @@ from infra.engine import SYSTEM_PORT
 from infra.load_generator import Listeners, LoadGenerator, LoadPod, load_generator
 from infra.monitoring import monitoring
 from infra.network import Ports, load_policies, network_policies
+from infra.node_report import NodeReportValues, node_report_values
 from infra.options import Options
 from infra.policies import admission_policies
 from infra.secret_references import external_secrets
@@ -62,6 +63,8 @@ def platform_surroundings(
         parts.append(Part(template="platform/admission-policy-binding", item=policy))
     if staging is not None:
         parts += _weights_stage(staging)
+    if (reports := node_report_values(fleet, region, options)) is not None:
+        parts += _node_report(reports)
     return tuple(parts)
 
 
@@ -94,6 +97,15 @@ def _weights_stage(staging: StagingValues) -> list[Part]:
         Part(template="platform/weights-stage-role-binding", item=staging),
         Part(template="platform/weights-stage-config", item=staging),
         Part(template="platform/weights-stage", item=staging),
+    ]
+
+
+def _node_report(reports: NodeReportValues) -> list[Part]:
+    account = Account(name=reports.account, uses_api=False, image_pull=reports.image_pull)
+    return [
+        Part(template="platform/service-account", item=account),
+        Part(template="platform/node-report-config", item=reports),
+        Part(template="platform/node-report", item=reports),
     ]
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import Plan, RackPlan, RegionPlan
+from fleet.region_spec import named_region
 from fleet.release import Role
 from fleet.spec import Backend
 from infra import load_generator
@@ -179,11 +179,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
 
 def region_plan(plan: Plan, name: str) -> RegionPlan:
     """Find a region, or say which ones there are."""
-    for region in plan.regions:
-        if region.name == name:
-            return region
-    known = ", ".join(region.name for region in plan.regions)
-    raise ConfigError(f"region {name}: not in fleet {plan.name}. Use one of: {known}.")
+    return named_region(plan.regions, name, plan.name)
 
 
 def assigned_releases(fleet: Fleet, region: RegionPlan, options: Options) -> dict[str, str]:

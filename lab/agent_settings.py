@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from fleet.release import Role
 from lab.engines import EngineShape
 from lab.events import EVENTS_FILE
+from lab.faults import Fault
 from lab.network import RegionNetwork
 
 SETTINGS_FILE = "agent.json"
@@ -31,7 +33,7 @@ class AgentSettings(BaseModel):
     envoy: Path
     model_dir: Path
     model_name: str
-    speed_table: Path
+    tables: Path  # folder with the mocked engines' speed and answers
     token_scale: int  # by which prompts and caches are divided
     engines: dict[str, dict[Role, EngineShape]]  # by release id
     roles: dict[str, Role]  # by replica
@@ -55,6 +57,23 @@ class AgentSettings(BaseModel):
         if release in self.engines or release in self.house_engines or not path.exists():
             return self
         return self.read(path)
+
+    def telling(
+        self, engines: Mapping[str, dict[Role, EngineShape]], house: Collection[str]
+    ) -> Self:
+        """Add releases; those that are known keep what is wrong with them."""
+        return self.model_copy(
+            update={
+                "engines": {**engines, **self.engines},
+                "house_engines": self.house_engines | set(house),
+            }
+        )
+
+    def spoiling(self, release: str, fault: Fault | None) -> Self:
+        """Say what is wrong with the mocked engines of a release, from their next start on."""
+        roles = self.engines.get(release, {})
+        spoilt = {role: shape.model_copy(update={"fault": fault}) for role, shape in roles.items()}
+        return self.model_copy(update={"engines": {**self.engines, release: spoilt}})
 
     @property
     def network(self) -> RegionNetwork:

@@ -21,6 +21,7 @@ from fleet.load import Fleet
 from fleet.memory import replica_memory
 from fleet.model import Model
 from fleet.release import Release, Role, release_for
+from lab.faults import Fault, fault_flags, script_file
 
 # Fitted by hand to InferenceX #3079 (K3, GB300, TP8 x DCP8, concurrency 48), checked at
 # concurrency 70: TTFT within 4 %, TPOT 20 % low, output 7 % low. Good for shape and order.
@@ -36,6 +37,7 @@ KV_TRANSFER_GB_PER_S = 455
 # Where frontends look for engines that only prefill, and for all others.
 PREFILL_ENDPOINT = "prefill.generate"
 ENDPOINT = "backend.generate"
+SPEED_TABLE = "speed.npz"
 
 
 class EngineShape(BaseModel):
@@ -49,6 +51,7 @@ class EngineShape(BaseModel):
     max_num_seqs: int
     max_batched_tokens: int
     kv_bytes_per_token: int  # of one scaled token, so that a cache takes its real time to send
+    fault: Fault | None = None  # what is wrong with it, in the rehearsal of a rollout
 
     @property
     def endpoint(self) -> str:
@@ -112,9 +115,17 @@ def write_speed_table(path: Path, token_scale: int) -> None:
 
 
 def mocker_argv(
-    shape: EngineShape, *, python: str, model_dir: Path, model_name: str, speed_table: Path
+    shape: EngineShape,
+    *,
+    python: str,
+    model_dir: Path,
+    model_name: str,
+    tables: Path,
 ) -> tuple[str, ...]:
-    """Build the command of one mocked replica; its identity comes by environment."""
+    """Build the command of one mocked replica; its identity comes by environment.
+
+    `tables`: the folder with the speed table and the scripts.
+    """
     split = (
         *("--disaggregation-mode", shape.role),
         *("--kv-bytes-per-token", str(shape.kv_bytes_per_token)),
@@ -128,7 +139,9 @@ def mocker_argv(
         *("--num-gpu-blocks-override", str(shape.blocks)),
         *("--max-num-seqs", str(shape.max_num_seqs)),
         *("--max-num-batched-tokens", str(shape.max_batched_tokens)),
-        *("--planner-profile-data", str(speed_table)),
+        *("--planner-profile-data", str(tables / SPEED_TABLE)),
+        *("--response-replay-trace-path", str(script_file(tables, shape.fault))),
         *("--discovery-backend", "kubernetes"),
         *(() if shape.role == "aggregated" else split),
+        *fault_flags(shape.fault, shape.block_size),
     )

@@ -24,7 +24,8 @@ from infra.settings import Settings as StackSettings
 from infra.stacks import StackRunner, UpResult, run_together
 from lab.agent_settings import AgentSettings
 from lab.control_plane import DNS_PORT, ControlPlane
-from lab.engines import mocked_engines, write_speed_table
+from lab.engines import SPEED_TABLE, mocked_engines, write_speed_table
+from lab.faults import write_scripts
 from lab.house_engine import house_engines
 from lab.network import RegionNetwork
 from lab.packing_check import Packing, check_region, merge
@@ -105,7 +106,8 @@ class Lab:
         """Start every region's control plane, nodes and node agent."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        write_speed_table(self._folder / "speed.npz", self.settings.token_scale)
+        write_speed_table(self._folder / SPEED_TABLE, self.settings.token_scale)
+        write_scripts(self._folder, self.settings.model_dir)
         for region in self.regions:
             region.check_ports()
         self.write_state(kept=False)
@@ -298,7 +300,7 @@ class Lab:
             envoy=self.settings.toolchain.envoy,
             model_dir=self.settings.model_dir,
             model_name=self.settings.model_name,
-            speed_table=self._folder / "speed.npz",
+            tables=self._folder,
             token_scale=self.settings.token_scale,
             engines=mocked_engines(self.settings.fleet, self.settings.token_scale),
             roles=dict(region.roles),

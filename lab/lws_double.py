@@ -155,7 +155,7 @@ class LwsDouble:
 
     def _write_status(self, lws: Object, *, ready: bool, updated: bool) -> None:
         status = {
-            "replicas": 1,
+            "replicas": lws["spec"].get("replicas", 1),
             "readyReplicas": int(ready),
             "updatedReplicas": int(updated),
             "observedGeneration": lws["metadata"]["generation"],

@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from fleet.hardware import Hardware
-from fleet.spec import RackSpec
+from fleet.region_spec import RackSpec
 
 RACK_LABEL = "k3fleet.io/rack"
 HEALTH_LABEL = "k3fleet.io/health"

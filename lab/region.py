@@ -18,8 +18,8 @@ from lightkube.resources.core_v1 import Node
 
 from fleet.errors import LabError
 from fleet.hardware import Hardware
+from fleet.region_spec import RegionSpec
 from fleet.release import Role
-from fleet.spec import RegionSpec
 from infra.render import CRDS
 from lab import control_plane as plane_module
 from lab.agent_settings import AgentSettings

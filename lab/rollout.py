@@ -16,10 +16,10 @@ from pathlib import Path
 from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
-from fleet.release import Release, release_id
+from fleet.release import release_id
 from fleet.rollout.begin import Running
 from fleet.rollout.record import Started
-from fleet.rollout.state import OVER, read_state
+from fleet.rollout.state import OVER
 from infra.rollout.cluster import Cluster
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Holder, Leases, RegionLease, Seen, Time, read_lease
@@ -33,14 +33,12 @@ from infra.rollout.stack import FileConfig, Stack
 from infra.rollout.waiting import Waiter
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
+from infra.state.files import FileState
 from infra.values import assigned_releases, region_plan
-from lab.agent_settings import SETTINGS_FILE, AgentSettings
-from lab.engines import mocked_engines
-from lab.house_engine import house_engines
-from lab.limits import require_rehearsable
 from lab.network import loopback_address
 from lab.processes import MARK, process_environ
 from lab.rehearsal import Surroundings
+from lab.stand_ins import StandIns, questioner
 from lab.state import LabState, RegionState, running_state
 from lab.toolchain import ensure_tools
 from verify.smoke import worker_answers
@@ -159,7 +157,7 @@ class LabRollouts:
         """Say where the releases that replicas may run are read from, by id."""
         known: dict[str, str] = {}
         for journal in self.records().values():
-            known |= read_state(journal.read()).started.releases
+            known |= journal.state().started.releases
         known |= {
             release_id(load_release(name, beside=self.fleet.path)): name
             for settings in self._settings.values()
@@ -195,7 +193,7 @@ class LabRollouts:
             started=started,
             regions={name: self._region(name, started.releases) for name in sorted(names)},
             waiter=waiter,
-            announce=self.announce,
+            announce=self.stand_ins.announce,
             say=self.around.progress.note,
             require_held=require_held,
         )
@@ -206,7 +204,7 @@ class LabRollouts:
             layer="serving",
             settings=replace(self._settings[name], fleet=self.fleet.path),
             work_dir=self.home / "pulumi",
-            backend=self.lab_dir / "lab" / "pulumi",
+            state=FileState.below(self.lab_dir / "lab" / "pulumi"),
             env=self._env,
             say=self.around.progress.note,
         )
@@ -230,19 +228,11 @@ class LabRollouts:
         """Give the API servers, to look only."""
         return {name: self._cluster(name, region) for name, region in self.state.regions.items()}
 
-    def announce(self, release: Release) -> None:
-        """Tell the lab's node agents what stands for a release: they look when a pod names it."""
-        fleet = replace(self.fleet, release=release, release_id=release_id(release))
-        require_rehearsable(fleet, self.around.environ.get("PATH", ""))
-        for region in self.state.regions.values():
-            settings = AgentSettings.read(region.kubeconfig.parent / SETTINGS_FILE)
-            told = settings.model_copy(
-                update={
-                    "engines": settings.engines | mocked_engines(fleet, settings.token_scale),
-                    "house_engines": settings.house_engines | house_engines(fleet),
-                }
-            )
-            told.write()
+    @property
+    def stand_ins(self) -> StandIns:
+        """What stands for releases in the lab."""
+        path = self.around.environ.get("PATH", "")
+        return StandIns(fleet=self.fleet, regions=self.state.regions, search_path=path)
 
     @cached_property
     def _settings(self) -> Mapping[str, Settings]:
@@ -261,18 +251,7 @@ class LabRollouts:
         return own if own.exists() else region.stack_config
 
     def _region(self, name: str, sources: Mapping[str, str]) -> SiteRegion:
-        plan = region_plan(make_plan(self.fleet), name)
-        model = self.fleet.model.repo
-
-        def ask(url: str, worker: str) -> bool:
-            return worker_answers(url, model, worker)
-
-        return SiteRegion(
-            cluster=self.regions()[name],
-            stack=self.stack(name, sources),
-            racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
-            ask=ask,
-        )
+        return site_region(self.fleet, self.regions()[name], self.stack(name, sources))
 
     def _cluster(self, name: str, region: RegionState) -> Cluster:
         return Cluster(
@@ -283,12 +262,29 @@ class LabRollouts:
         )
 
 
+def site_region(fleet: Fleet, cluster: Cluster, stack: Stack) -> SiteRegion:
+    """Give a region as a rollout, or a drain, sees it."""
+    plan = region_plan(make_plan(fleet), cluster.region)
+    model = fleet.model.repo
+
+    def ask(url: str, worker: str) -> bool:
+        return worker_answers(url, model, worker)
+
+    return SiteRegion(
+        cluster=cluster,
+        stack=stack,
+        racks={replica: rack.id for rack in plan.racks for replica in rack.replica_names},
+        ask=ask,
+        probe=questioner(model, TIME.now),
+    )
+
+
 def require_over(journal: Journal | None) -> None:
     """Raise ConfigError while a rollout is not over: two would turn each other's replicas."""
-    if journal is None or (status := read_state(journal.read()).status) in OVER:
+    if journal is None or (status := journal.state().status) in OVER:
         return
     raise ConfigError(
-        f"{journal.path}: the rollout to {read_state(journal.read()).started.new} is {status}. "
+        f"{journal.path}: the rollout to {journal.state().started.new} is {status}. "
         "Finish it first: k3fleet rollout resume or abort, or k3fleet rollback."
     )
 

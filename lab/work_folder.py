@@ -12,6 +12,18 @@ from fleet.errors import ConfigError
 CLAIM = "k3fleet.lock"  # marks the folder as ours, and is locked while a run uses it
 
 
+def mark(folder: Path) -> None:
+    """Make the folder ours while it is new, so that a lab may work beside what is put there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            (folder / CLAIM).touch()
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: {error.strerror}. Give a --work-dir that can be written."
+        ) from error
+
+
 def claim(folder: Path) -> TextIO:
     """Make the folder, or check that it is ours, and lock it until the returned file closes.
 

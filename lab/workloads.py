@@ -68,7 +68,7 @@ def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
         python=str(settings.python),
         model_dir=settings.model_dir,
         model_name=settings.model_name,
-        speed_table=settings.speed_table,
+        tables=settings.tables,
     )
     endpoint = f"dyn://{env['DYN_NAMESPACE']}.{shape.endpoint}"
     plan = ProcessPlan(argv=(*argv, "--endpoint", endpoint), env=env | _dynamo_env(pod, node))
@@ -85,7 +85,7 @@ def _engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
 
     return Workload(
         plan=lambda: plan,
-        may_start=partner_runs,
+        may_start=_never if shape.fault == "never-ready" else partner_runs,
         may_run=partner_runs,
         new_probe=_own_probe(pod, place),
     )
@@ -194,3 +194,7 @@ def _named_port(pod: PodView, name: str) -> int:
 
 def _always() -> bool:
     return True
+
+
+def _never() -> bool:
+    return False

@@ -22,6 +22,8 @@ class Gates(FileModel):
     """What has to hold on live traffic before the next step, over at least `min_requests`."""
 
     min_requests: Positive = 200
+    # Answers of the step's replicas, and of the others, in a window that compares them.
+    min_replica_requests: Positive = 20
     max_error_rate: ErrorRate = 0.005
     # Against the replicas that still run the old release, in the same minutes.
     max_ttft_ratio: Annotated[float, Strict(), Field(ge=1)] = 1.25
@@ -29,6 +31,7 @@ class Gates(FileModel):
     max_hit_dip: Share = 0.15
     hit_recovery_s: Seconds = Field(default=900.0, alias="hit_recovery")
     # Chat-template markers in an answer, and answers without content, are wrong at any rate.
+    # Counted in our own questions to each replica of the step: nothing reads users' answers.
     max_marker_leaks: Count = 0
     max_empty_answers: Count = 0
 

@@ -9,14 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.rollout.strategy import Floor, Gates
+from fleet.rollout.strategy import Floor
 from fleet.rollout.waves import serving_at_least
 from infra.stack_events import Touched
 
 # Of the errors that a frontend counts, these are the client's own.
 CLIENTS_OWN = frozenset({"validation", "not_found", "cancelled"})
-# Gates of a strategy that nothing measures yet; said with every verdict.
-UNMEASURED = ("max_ttft_ratio", "max_hit_dip", "max_marker_leaks", "max_empty_answers")
 _SHOWN = 3
 
 
@@ -35,6 +33,7 @@ class EnginePod:
     deleting: bool
     routed: bool
     address: str | None
+    node: str = ""  # "": not placed yet
 
 
 def floor_broken(
@@ -76,6 +75,27 @@ def _group_missing(group: list[EnginePod], nodes: int) -> str:
     if len(running) < nodes:
         return f"{len(running)} of {nodes} pods run"
     return "" if any(pod.leader and pod.ready for pod in running) else "its leader is not Ready"
+
+
+def weights_missing(
+    pods: Iterable[EnginePod],
+    nodes: Mapping[str, Mapping[str, str]],
+    step: Collection[str],
+    wanted: Mapping[str, str],
+) -> str:
+    """Say on which nodes of the step's replicas weights are not whole.
+
+    `nodes` has each node's labels, `wanted` those of a node that holds all weights of the release.
+    A replica whose nodes are gone waits for the scheduler, and with it for the labels.
+    """
+    own = sorted({pod.node for pod in pods if pod.replica in step and pod.node})
+    return listed(
+        f"node {name} does not have {key.rpartition('/')[2]}"
+        for name in own
+        if name in nodes
+        for key, value in wanted.items()
+        if nodes[name].get(key) != value
+    )
 
 
 def touches_others(touched: Iterable[Touched], step: Collection[str]) -> str:
@@ -139,44 +159,6 @@ def _meant(container: Mapping[str, Any]) -> dict[str, object]:
         "args": list(container.get("args", ())),
         "env": env,
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Requests that a frontend has ended since it started."""
-
-    requests: float = 0.0
-    errors: float = 0.0  # that are not the client's own
-
-
-def counted_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> Counts:
-    """Add up what all frontends have counted since; one that is new, or anew, from its start."""
-    requests = errors = 0.0
-    for name, counts in now.items():
-        start = before.get(name, Counts())
-        if counts.requests < start.requests:
-            start = Counts()
-        requests += counts.requests - start.requests
-        errors += counts.errors - start.errors
-    return Counts(requests=requests, errors=errors)
-
-
-def too_few(counts: Counts, gates: Gates) -> str:
-    """Say whether there were too few requests to judge."""
-    if counts.requests >= gates.min_requests:
-        return ""
-    return f"{counts.requests:.0f} of {gates.min_requests} requests that the gates need"
-
-
-def gate_broken(counts: Counts, gates: Gates) -> str:
-    """Say which gate does not hold over some requests."""
-    rate = counts.errors / counts.requests if counts.requests else 0.0
-    if rate <= gates.max_error_rate:
-        return ""
-    return (
-        f"max_error_rate: {counts.errors:.0f} errors in {counts.requests:.0f} requests, "
-        f"{rate:.2%}; allowed are {gates.max_error_rate:.2%}"
-    )
 
 
 def listed(parts: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import httpx2
 from lightkube import Client, KubeConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
-from lightkube.resources.core_v1 import Namespace, Pod
+from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError
@@ -27,6 +27,7 @@ RELEASE_LABEL = "k3fleet.io/release"
 REGION_LABEL = "k3fleet.io/region"
 FLEET_LABEL = "k3fleet.io/fleet"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
 REQUEST_S = 10.0  # an API server that takes longer is not well
@@ -47,11 +48,13 @@ class Cluster:
     kubeconfig: Path
     namespace: str
     reach: Callable[[str], str] = lambda address: address  # how this machine gets to a pod
+    context: str | None = None  # of the kubeconfig; None: its current one
+    go_on: str = "k3fleet rollout resume"  # what to type once the API server is well again
 
     @cached_property
     def client(self) -> Client:
         """Client of the API server; no request of it waits for ever."""
-        config = KubeConfig.from_file(self.kubeconfig)
+        config = KubeConfig.from_file(self.kubeconfig).get(self.context)
         return Client(
             config=config,
             namespace=self.namespace,
@@ -108,11 +111,35 @@ class Cluster:
                 found[str(item["metadata"]["name"])] = worker
         return found
 
+    def cards(self) -> Mapping[str, Mapping[str, Any]]:
+        """Map pods to the model card that they have registered."""
+        with self.api():
+            items = [_plain(item) for item in self.client.list(WorkerMetadata)]
+        return {
+            str(item["metadata"]["name"]): card
+            for item in items
+            for card in _cards(item["spec"]["data"])
+        }
+
+    def node_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Read the labels of the racks' nodes."""
+        with self.api():
+            nodes = [_plain(node) for node in self.client.list(Node, labels={RACK_LABEL: None})]
+        return {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
+
     def workloads(self) -> Mapping[str, dict[str, Any]]:
         """Read the objects of all replicas, by name."""
         with self.api():
             items = [_plain(item) for item in self.client.list(LeaderWorkerSet)]
         return {str(item["metadata"]["name"]): item for item in items}
+
+    def parked(self) -> frozenset[str]:
+        """Name the replicas that were set to no pods, because their rack lacks nodes."""
+        return frozenset(
+            name
+            for name, item in self.workloads().items()
+            if PARKED in (item["metadata"].get("annotations") or {})
+        )
 
     def route(self, pod: EnginePod, *, on: bool) -> None:
         """Put a leader into routing or take it out; a pod that is gone needs neither."""
@@ -134,7 +161,7 @@ class Cluster:
             kind = ApplyError if refused else AwayError
             raise kind(
                 f"{self.region}: its API server did not do what was asked: {error}. "
-                "See that it answers, then `k3fleet rollout resume`."
+                f"See that it answers, then `{self.go_on}`."
             ) from error
 
 
@@ -150,6 +177,12 @@ def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
         for endpoint in endpoints.values()
         if endpoint["endpoint"] == SERVING_ENDPOINT
     )
+
+
+def _cards(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for item in (data.get("model_cards") or {}).values():
+        if item.get("endpoint", SERVING_ENDPOINT) == SERVING_ENDPOINT:
+            yield item.get("card_json", item)
 
 
 def engine_pod(raw: Mapping[str, Any]) -> EnginePod:
@@ -169,6 +202,7 @@ def engine_pod(raw: Mapping[str, Any]) -> EnginePod:
         deleting="deletionTimestamp" in meta,
         routed=labels.get(ROUTED_LABEL) == "true",
         address=status.get("podIP"),
+        node=raw.get("spec", {}).get("nodeName", ""),
     )
 
 

@@ -7,12 +7,33 @@ from collections.abc import Iterator, Mapping
 
 import httpx2
 
-from infra.rollout.checks import CLIENTS_OWN, Counts
+from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, ReplicaCounts
+from infra.rollout.checks import CLIENTS_OWN
 
 TIMEOUT_S = 5.0
 # Dynamo 1.6.1, lib/runtime/src/metrics/prometheus_names.rs.
 INFLIGHT = "dynamo_component_inflight_requests"
 REQUESTS = "dynamo_frontend_requests_total"
+# Histograms over requests, of a whole frontend: it publishes no tokens, and only the last time to
+# a first token, for each of its workers (measured).
+PROMPT = "dynamo_frontend_input_sequence_tokens_sum"
+CACHED = "dynamo_frontend_cached_tokens_sum"
+# What engines publish on the page of their worker. Dynamo passes it through, and adds the prefix of
+# TensorRT-LLM's; that one publishes no tokens, and the mocker none either (measured).
+FIRST_TOKENS = (
+    "vllm:time_to_first_token_seconds",
+    "sglang:time_to_first_token_seconds",
+    "trtllm_time_to_first_token_seconds",
+)
+# Of prompts, and of what a cache served of them: vLLM docs/design/metrics.md (what a connector
+# brought counts apart), SGLang docs/references/production_metrics.md.
+TOKENS = (
+    (
+        "vllm:prefix_cache_queries_total",
+        ("vllm:prefix_cache_hits_total", "vllm:external_prefix_cache_hits_total"),
+    ),
+    ("sglang:prompt_tokens_total", ("sglang:cached_tokens_total",)),
+)
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
@@ -31,6 +52,42 @@ def counts(address: str, port: int) -> Counts | None:
     return None if text is None else counts_of(text)
 
 
+def replica_counts(address: str, port: int) -> ReplicaCounts | None:
+    """Read what the engine behind a leader has counted; None when it does not answer."""
+    text = _read(f"http://{address}:{port}/metrics")
+    return None if text is None else replica_counts_of(text)
+
+
+def replica_counts_of(text: str) -> ReplicaCounts:
+    """Find the engine's own names on the page of its worker."""
+    first = next((found for name in FIRST_TOKENS if (found := _first_tokens(text, name))), None)
+    tokens = next(
+        (
+            PromptTokens(prompt=prompt, cached=sum(_sum(text, name) or 0.0 for name in cached))
+            for name, cached in TOKENS
+            if (prompt := _sum(text, name)) is not None
+        ),
+        None,
+    )
+    return ReplicaCounts(first_tokens=first, tokens=tokens)
+
+
+def _first_tokens(text: str, name: str) -> FirstTokens | None:
+    answers, seconds = _sum(text, f"{name}_count"), _sum(text, f"{name}_sum")
+    if answers is None or seconds is None:
+        return None
+    buckets: dict[float, float] = {}
+    for labels, value in samples(text, f"{name}_bucket"):
+        edge = float(labels["le"])
+        buckets[edge] = buckets.get(edge, 0.0) + value
+    return FirstTokens(answers=answers, seconds=seconds, buckets=buckets)
+
+
+def _sum(text: str, name: str) -> float | None:
+    values = [value for _, value in samples(text, name)]
+    return sum(values) if values else None
+
+
 def counts_of(text: str) -> Counts:
     """Add up a frontend's requests by how they ended; those of clients' own fault do not count."""
     requests = errors = 0.0
@@ -40,7 +97,8 @@ def counts_of(text: str) -> Counts:
             continue
         requests += value
         errors += value if failed else 0.0
-    return Counts(requests=requests, errors=errors)
+    tokens = PromptTokens(prompt=_sum(text, PROMPT) or 0.0, cached=_sum(text, CACHED) or 0.0)
+    return Counts(requests=requests, errors=errors, tokens=tokens)
 
 
 def samples(text: str | None, name: str) -> Iterator[tuple[Mapping[str, str], float]]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fleet.errors import ApplyError
+from fleet.errors import ApplyError, BusyError
 from fleet.rollout.state import Do
 from infra.render import KubeObject
+from infra.rollout.cards import cards_differ
 from infra.rollout.checks import differs, listed
 from infra.rollout.region import SiteRegion
 from infra.rollout.waiting import Waiter
@@ -23,6 +24,7 @@ class Part:
     action: Do
     waiter: Waiter
     require_held: Callable[[str], None]
+    forwards: bool = True  # towards the new release, whose replicas are to be judged
 
     def hold(self) -> None:
         """Make sure, before a touch, that the region is still ours."""
@@ -59,11 +61,23 @@ class Part:
             found = {n: why for n, why in found.items() if n in _differing(live, other)}
         return found
 
+    def other_cards(self) -> str:
+        """Say where the step's replicas registered another model than those of another release."""
+        cards, target = self.region.cluster.cards(), self.action.target
+        leaders = [pod for pod in self.region.leaders() if pod.name in cards]
+        others = [pod for pod in leaders if pod.release != target]
+        return listed(
+            f"{pod.replica}: its model card differs from that of {others[0].replica}: {why}"
+            for pod in leaders
+            if others and pod.replica in self.replicas
+            if (why := cards_differ(cards[pod.name], cards[others[0].name]))
+        )
+
     def locked(self) -> str:
         """Say who updates the stack at the moment."""
         try:
             self.region.stack.check_unlocked()
-        except ApplyError as error:
+        except (ApplyError, BusyError) as error:
             return str(error)
         return ""
 

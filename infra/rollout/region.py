@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from fleet.release import Release
+from fleet.rollout.answers import Asked
+from fleet.rollout.counters import Reading, ReplicaCounts
 from infra.engine import SYSTEM_PORT
 from infra.frontend import PORT as FRONTEND_PORT
 from infra.rollout import metrics
-from infra.rollout.checks import Counts, EnginePod, listed
+from infra.rollout.checks import EnginePod, listed
 from infra.rollout.cluster import Cluster
 from infra.rollout.stack import Stack
+
+# Replicas of another release that the new ones are compared with: enough to be a fair sample, and
+# few enough to be read every two seconds.
+MOST_OTHERS = 16
+MOST_AT_ONCE = 8
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +34,8 @@ class SiteRegion:
     racks: Mapping[str, str]  # every replica of the region -> its rack
     # Asks a worker for a chat through a frontend: (its URL, the worker's id).
     ask: Callable[[str, str], bool]
+    # Asks it questions of known answers: (its URL, the worker's id, what it runs).
+    probe: Callable[[str, str, Release], Asked]
 
     def wrong_cluster(self) -> str:
         """Say whether the kubeconfig leads to a namespace of another fleet or region."""
@@ -81,9 +95,58 @@ class SiteRegion:
         absent = set(replicas) - {pod.replica for pod in self.leaders()}
         return listed([*(f"{name} has no leader" for name in sorted(absent)), *silent])
 
-    def counts(self) -> Mapping[str, Counts]:
-        """Read what each frontend has counted; one that does not answer is left out."""
-        found = {
-            address: metrics.counts(address, FRONTEND_PORT) for address in self.cluster.frontends()
-        }
-        return {address: counts for address, counts in found.items() if counts is not None}
+    def probed(self, replicas: Collection[str], release: str) -> Asked:
+        """Ask each replica what has known answers, through one frontend."""
+        frontends, workers = self.cluster.frontends(), self.cluster.workers()
+        if not frontends:
+            return Asked(wrong=("no frontend is Ready",))
+        url, runs = f"http://{frontends[0]}:{FRONTEND_PORT}", self.stack.release(release)
+        asked = Asked()
+        for pod in self.leaders():
+            if pod.replica in replicas and pod.name in workers:
+                found = self.probe(url, workers[pod.name], runs)
+                asked = asked.plus(_of(pod.replica, found))
+        return asked
+
+    def reading(self, step: Collection[str], release: str, at_s: float) -> Reading:
+        """Read the counters of the frontends, of the step's replicas, and of some of the others.
+
+        What does not answer is left out.
+        """
+        leaders = [pod for pod in self.leaders() if pod.ready and pod.address]
+        new = [pod for pod in leaders if pod.replica in step]
+        others = [pod for pod in leaders if pod.release != release and pod not in new]
+        frontends = self.cluster.frontends()
+        with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+            counts = pool.map(lambda address: metrics.counts(address, FRONTEND_PORT), frontends)
+            ours = pool.map(self._counted, new)
+            theirs = pool.map(self._counted, some := evenly(others, MOST_OTHERS))
+            return Reading(
+                at_s=at_s,
+                frontends=_known(frontends, counts),
+                new=_known([pod.uid for pod in new], ours),
+                old=_known([pod.uid for pod in some], theirs),
+            )
+
+    def _counted(self, pod: EnginePod) -> ReplicaCounts | None:
+        return metrics.replica_counts(self.cluster.reach(pod.address or ""), SYSTEM_PORT)
+
+
+def evenly(pods: Sequence[EnginePod], most: int) -> list[EnginePod]:
+    """Take so many of the replicas, from all over the region, and always the same."""
+    ordered = sorted(pods, key=lambda pod: pod.replica)
+    count = min(most, len(ordered))
+    return [ordered[index * len(ordered) // count] for index in range(count)]
+
+
+def _known(names: Iterable[str], found: Iterable[_T | None]) -> dict[str, _T]:
+    return {name: one for name, one in zip(names, found, strict=True) if one is not None}
+
+
+def _of(replica: str, asked: Asked) -> Asked:
+    def named(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{replica}: {text}" for text in texts)
+
+    return replace(
+        asked, leaks=named(asked.leaks), empties=named(asked.empties), wrong=named(asked.wrong)
+    )

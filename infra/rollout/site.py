@@ -17,19 +17,17 @@ from fleet.rollout.record import Phase, Started
 from fleet.rollout.state import Do
 from fleet.rollout.strategy import Gates
 from infra.rollout.checks import (
-    UNMEASURED,
-    Counts,
-    counted_since,
     differs,
     floor_broken,
-    gate_broken,
     listed,
     pods_missing,
-    too_few,
     touches_others,
+    weights_missing,
 )
 from infra.rollout.cluster import AwayError
+from infra.rollout.draining import drain
 from infra.rollout.driver import Result
+from infra.rollout.judging import smoke, watched
 from infra.rollout.part import Part, named
 from infra.rollout.region import SiteRegion
 from infra.rollout.verdicts import OK, left_alone, unsure, verdict
@@ -38,15 +36,10 @@ from infra.rollout.waiting import Waiter
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
 LOCKED_S = 300.0
-# A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
-OUT_OF_ROUTING_S = 60.0
-# A frontend hears of it a moment later, and may have sent a request meanwhile.
-HEARD_S = 2.0
-SMOKE_S = 60.0
 # An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
 AWAY_S = 300.0
 # What fails in these must not go on answering while people decide.
-IN_ROUTING: frozenset[Phase] = frozenset({"smoke", "gates", "soak"})
+IN_ROUTING: frozenset[Phase] = frozenset({"registered", "smoke", "restore", "gates", "soak"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +59,7 @@ class RegionsSite:
     def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
             "preflight": self._preflight,
-            "drain": self._drain,
+            "drain": drain,
             "assign": self._assign,
             "apply": self._apply,
             "verify": self._verify,
@@ -90,6 +83,7 @@ class RegionsSite:
                 replicas=tuple(own),
                 action=action,
                 waiter=self.waiter(stop),
+                forwards=action.target == self.started.new,
                 require_held=self.require_held,
             )
             result = self._patiently(part)
@@ -130,50 +124,25 @@ class RegionsSite:
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
             return Result("inconclusive", left_alone(named(by_hand)))
-        forwards = part.action.target == self.started.new
         waited = part.waiter.until(
-            lambda: self._not_enough(part, all_others=forwards), self.started.deadlines.registered_s
+            lambda: self._not_enough(part), self.started.deadlines.registered_s
         )
         return Result("ok", named(by_hand)) if waited.how == "held" else unsure(waited)
 
-    def _not_enough(self, part: Part, *, all_others: bool) -> str:
+    def _not_enough(self, part: Part) -> str:
+        if missing := _weights_missing(part):
+            return missing
         serving = part.region.serving()
         racks = part.region.racks
-        absent = sorted(set(racks) - serving - set(part.replicas))
-        if all_others and absent:
+        parked = part.region.cluster.parked()
+        if waiting := sorted(parked & set(part.replicas)):
+            return (
+                f"{listed(waiting)} is parked, its rack lacks nodes: k3fleet heal or racks uncordon"
+            )
+        absent = sorted(set(racks) - serving - set(part.replicas) - parked)
+        if part.forwards and absent:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)
-
-    def _drain(self, part: Part) -> Result:
-        """Take the replicas out of routing, then let their streams end."""
-        part.route(on=False)
-        leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
-        names = {pod.name for pod in leaders}
-
-        def still_routed() -> str:
-            return listed(
-                f"{name} is still in routing"
-                for name in sorted(names & part.region.cluster.in_routing())
-            )
-
-        waited = part.waiter.until(still_routed, OUT_OF_ROUTING_S)
-        if waited.how != "held":
-            return unsure(waited)
-        budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
-        if not budgets:
-            return OK
-        heard_s = part.waiter.clock() + HEARD_S
-
-        def busy() -> str:
-            streams = part.region.streams(part.replicas)
-            early = part.waiter.clock() < heard_s
-            return streams or ("frontends may not have heard yet" if early else "")
-
-        waited = part.waiter.until(busy, max(*budgets, HEARD_S))
-        if waited.how == "stopped":
-            return unsure(waited)
-        late = waited.how == "late"
-        return Result("ok", f"the drain budget is over: {waited.missing}" if late else "")
 
     def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))
@@ -234,36 +203,18 @@ class RegionsSite:
         """
         part.route(on=True)
         waited = part.waiter.until(lambda: _absent(part), self.started.deadlines.registered_s)
+        if waited.how == "held" and part.forwards and (other := part.other_cards()):
+            return Result("failed", f"must not serve beside the others: {other}")
         return verdict(waited, "after the deadline `registered`")
 
     def _smoke(self, part: Part) -> Result:
-        """Ask each replica at each frontend, by its worker's id, so that no other answers."""
-        waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
-        return verdict(waited, f"asked for {SMOKE_S:.0f} s")
+        return smoke(part, self._limits(part))
 
     def _gates(self, part: Part) -> Result:
-        """Judge live traffic, once there was enough of it.
+        return watched(part, self._limits(part), self.started.deadlines.gates_s)
 
-        On the way back nothing is judged: what it leads to has served before, and it must not
-        wait for traffic that a broken release keeps away.
-        """
-        if part.action.target != self.started.new:
-            return Result("ok", "not judged on the way back")
-        gates = self.started.gates.get(part.action.step.wave, Gates())
-        before = part.region.counts()
-        seen = Counts()
-
-        def more_needed() -> str:
-            nonlocal seen
-            seen = counted_since(before, part.region.counts())
-            return "" if _hopeless(seen, gates) else too_few(seen, gates)
-
-        waited = part.waiter.until(more_needed, self.started.deadlines.gates_s)
-        if waited.how != "held":
-            return unsure(waited)
-        if broken := gate_broken(seen, gates):
-            return Result("failed", broken)
-        return Result("ok", f"{seen.requests:.0f} requests; not measured: {', '.join(UNMEASURED)}")
+    def _limits(self, part: Part) -> Gates:
+        return self.started.gates.get(part.action.step.wave, Gates())
 
     def _soak(self, part: Part) -> Result:
         """Let time pass over the wave; a replica that is lost meanwhile ends it."""
@@ -282,11 +233,16 @@ class RegionsSite:
         return Result("failed", f"while it soaked: {lost}") if lost else OK
 
 
+def _weights_missing(part: Part) -> str:
+    """Say where weights are missing; they have to be whole before a replica is taken away."""
+    wanted = part.region.stack.weights_labels(part.action.target)
+    if not wanted:
+        return ""
+    cluster = part.region.cluster
+    missing = weights_missing(cluster.engines(), cluster.node_labels(), part.replicas, wanted)
+    return f"weights of {part.action.target} are not whole: {missing}" if missing else ""
+
+
 def _absent(part: Part) -> str:
     serving = part.region.serving()
     return listed(f"{name} is not in routing" for name in part.replicas if name not in serving)
-
-
-def _hopeless(seen: Counts, gates: Gates) -> bool:
-    """Tell whether the gates are broken however well all requests to come end."""
-    return seen.errors > gates.max_error_rate * max(seen.requests, gates.min_requests)

@@ -13,8 +13,16 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import Release, release_id
 from infra.render import KubeObject, render_region
-from infra.settings import Settings, from_config
+from infra.settings import (
+    OPTION_KEYS,
+    OTHER_KEYS,
+    REQUIRED_KEYS,
+    Settings,
+    from_config,
+    newer_config,
+)
 from infra.stacks import StackRunner, UpResult
+from infra.staging import node_labels
 
 PROJECT = "k3fleet-serving"
 
@@ -26,8 +34,8 @@ class FileConfig:
     values: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> FileConfig:
-        """Read a file; raise ConfigError for what is none."""
+    def read(cls, path: Path, project: str = PROJECT) -> FileConfig:
+        """Read a project's part of a file; raise ConfigError for what is none."""
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
@@ -35,7 +43,10 @@ class FileConfig:
                 f"{path}: cannot be read as a stack configuration. "
                 "Restore it, or bring the region up anew."
             ) from error
-        found = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items()}
+        found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
+        known = (*REQUIRED_KEYS, *OTHER_KEYS, *OPTION_KEYS)
+        if unknown := [key for key in found if ":" not in key and key not in known]:
+            raise newer_config(f"{path}: {unknown[0]} is not known here")
         return cls(found)
 
     def get(self, key: str) -> str | None:
@@ -118,7 +129,7 @@ class Stack:
         return self._settings().options.serial
 
     def check_unlocked(self) -> None:
-        """Raise ApplyError while an update of the stack runs."""
+        """Raise BusyError while an update of the stack runs."""
         self.runner.unlock()
 
     def preview(self, *, refresh: bool, force: bool) -> UpResult:
@@ -145,6 +156,10 @@ class Stack:
             for item in render_region(self.fleet, settings.region, "serving", options)
             if item["kind"] == "LeaderWorkerSet"
         }
+
+    def weights_labels(self, identity: str) -> Mapping[str, str]:
+        """Give the labels of nodes that hold a release's weights; none where others bring them."""
+        return node_labels(self.release(identity), self.fleet, self._settings().options)
 
     def release(self, identity: str) -> Release:
         """Give a release by its id; raise ConfigError where its file is another one by now."""

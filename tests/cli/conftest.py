@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_cluster import fake_cluster
+from fake_pulumi import FakePulumi
+from provision_place import Place
 from run_folders import GENERATOR, RECORD, make_run, sessions_of
 
 from cli.wiring import surroundings
@@ -76,3 +79,20 @@ def rollouts(tmp_path: Path) -> LabRollouts:
     )
     around = replace(surroundings(fleet, tmp_path), environ={})
     return LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path)
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Place]:
+    """Give a place with one region, from which nothing leads to this machine's own clusters."""
+    pulumi = FakePulumi(tmp_path / "fake")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**pulumi.env, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    with fake_cluster() as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig", "us-east")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        made = Place(tmp_path, pulumi, cluster, capsys)
+        made.write("us-east")
+        yield made

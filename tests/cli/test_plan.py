@@ -14,7 +14,7 @@ import pytest
 from cli import main as cli_main
 from cli.main import COMMANDS, LazyCommand, main
 from fleet.errors import LoadError
-from fleet.spec import RACK_ID_MAX
+from fleet.region_spec import RACK_ID_MAX
 
 ROOT = Path(__file__).parents[2]
 DEMO = str(ROOT / "fleets/demo.yaml")

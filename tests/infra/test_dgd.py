@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from lightkube.models.core_v1 import PodTemplateSpec
 
 from fleet.load import Fleet, preset_names
-from fleet.spec import RACK_ID_MAX, REPLICA_NAME_MAX
+from fleet.region_spec import RACK_ID_MAX, REPLICA_NAME_MAX
 from infra.options import Options
 from infra.program import REPLACED_ON
 from infra.render import KubeObject, render_region

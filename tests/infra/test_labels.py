@@ -23,6 +23,7 @@ def test_every_object_says_whose_it_is(make_fleet: MakeFleet, backend: str, laye
     image = "registry.example/any@sha256:" + "0" * 64
     more = {
         "weights_stage": {"image": image},
+        "node_report": {"image": image},
         "secrets": {"image_pull": "registry", "hf_token": "hub", "external_store": "vault"},
         "loadtest": {"image": image, "tokenizer_dir": "/opt/kimi"},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,41 +9,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes
 import pytest
-from pulumi.runtime import get_root_resource, mocks
+from pulumi_mocks import Monitor, Request, exported, run_in
 
 from fleet.load import Fleet
 from infra.options import Layer, Options
 from infra.program import declare, logical_name, run, type_token
 from infra.render import KubeObject, render_region
-
-Request = Any  # pulumirpc.RegisterResourceRequest has no type hints
-
-
-class Recorder(mocks.Mocks):
-    """An engine that accepts everything."""
-
-    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
-        self.outputs = outputs or {}  # of the stack's last update
-
-    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        if args.typ == "pulumi:pulumi:StackReference":
-            return args.name, {"outputs": self.outputs, "secretOutputNames": []}
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
-        return {}, None
-
-
-class Monitor(mocks.MockMonitor):
-    """Keeps each request, because the mocks themselves see no options."""
-
-    def __init__(self, outputs: dict[str, Any] | None = None) -> None:
-        super().__init__(Recorder(outputs))
-        self.requests: list[Request] = []
-
-    def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call
-        self.requests.append(request)
-        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
 
 def declared(
@@ -57,23 +27,6 @@ def declared(
     monitor = Monitor(outputs)
     run_in(monitor, program)
     return {item.name: item for item in monitor.requests if item.type.startswith("kubernetes:")}
-
-
-def run_in(monitor: Monitor, program: Callable[[], object]) -> None:
-    mocks.set_mocks(Recorder(), project="k3fleet-test", stack="test", monitor=monitor)
-    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
-
-
-def exported() -> dict[str, object]:
-    """Give what the last program exports: values, or why there is none."""
-    root: Any = get_root_resource()
-
-    async def outputs() -> list[object]:
-        waiting = [output.future() for output in root.outputs.values()]
-        return await asyncio.gather(*waiting, return_exceptions=True)
-
-    found = asyncio.get_event_loop().run_until_complete(outputs())
-    return dict(zip(root.outputs, found, strict=True))
 
 
 def declare_layer(fleet: Fleet, layer: Layer) -> dict[str, Request]:
@@ -185,3 +138,21 @@ def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:
     pulumi.runtime.set_all_config({"k3fleet-test:region": "us-east"})
     with pytest.raises(pulumi.RunError, match="fleet, kubeconfig not set"):
         declared(lambda: run("serving"))
+
+
+@pytest.mark.parametrize("layer", ["platform", "serving"])
+def test_nothing_is_made_in_another_cluster(demo: Fleet, tmp_path: Path, layer: Layer) -> None:
+    """Plain `pulumi up` too must notice that a kubeconfig leads elsewhere since last time."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config({f"k3fleet-test:{key}": value for key, value in stack.items()})
+    here = {"kubernetes:core/v1:Namespace": {"metadata": {"uid": "here"}}}
+    for deployed in ({}, {"cluster_uid": "here"}):
+        run_in(Monitor(deployed, here), lambda: run(layer))
+        assert exported()["cluster_uid"] == "here"
+    elsewhere = Monitor({"cluster_uid": "there"}, here)
+    with pytest.raises(pulumi.RunError, match=r"leads to cluster here.*is of cluster there"):
+        run_in(elsewhere, lambda: run(layer))
+    objects = [item.name for item in elsewhere.requests if item.type.startswith("kubernetes:")]
+    assert objects == []

@@ -25,6 +25,7 @@ EVERYTHING: dict[str, Any] = {
     },
     "scheduling": {"gang": "kai", "queue": "serving"},
     "weights_stage": {"image": IMAGE},
+    "node_report": {"image": IMAGE, "folder": "/mnt/nvme"},
     "loadtest": {"image": IMAGE, "tokenizer_dir": "/opt/kimi", "results_claim": "load"},
     "regions": [
         {

@@ -13,7 +13,7 @@ import yaml
 from fleet.errors import ConfigError
 from infra.options import Layer, Options
 from infra.settings import OPTION_KEYS, REQUIRED_KEYS, Settings, from_config, to_config
-from infra.stacks import PROGRAMS
+from infra.stack_files import PROGRAMS
 
 
 class Stack:

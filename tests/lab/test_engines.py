@@ -68,9 +68,7 @@ def test_a_mocked_engine_does_one_job(release: str, modes: list[str | None]):
     """An engine that did both would make a split release look like an aggregated one."""
     found = []
     for shape in shapes(release):
-        argv = mocker_argv(
-            shape, python="python3", model_dir=DEMO, model_name="K3", speed_table=DEMO
-        )
+        argv = mocker_argv(shape, python="python3", model_dir=DEMO, model_name="K3", tables=DEMO)
         flag = "--disaggregation-mode"
         found.append(argv[argv.index(flag) + 1] if flag in argv else None)
     assert found == modes

@@ -71,7 +71,7 @@ class Node:
             envoy=Path("/bin/false"),
             model_dir=folder,
             model_name="kimi",
-            speed_table=folder / "speed.npz",
+            tables=folder,
             token_scale=16,
             engines={"r1": {"aggregated": SHAPE}},
             roles={"r": "aggregated"},

@@ -44,6 +44,7 @@ _EVERYTHING: Mapping[str, Any] = {
         "external_store": "vault",
     },
     "weights_stage": {"image": _IMAGE},
+    "node_report": {"image": _IMAGE, "runtime_class": "nvidia"},
     "kernel_cache": {"path": "/mnt/k3fleet/kernels"},
     "loadtest": {"image": _IMAGE, "tokenizer_dir": "/opt/kimi", "results_claim": "load"},
     "router": {"policy": {"policy_classes": []}},

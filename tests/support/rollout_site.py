@@ -10,11 +10,13 @@ from typing import Any
 from fleet.errors import ApplyError, BusyError
 from fleet.load import Fleet
 from fleet.release import Release
+from fleet.rollout.answers import Asked
+from fleet.rollout.counters import Counts, Reading, ReplicaCounts
 from fleet.rollout.record import Phase, Place, RecordedStep, Started
 from fleet.rollout.state import Do
 from infra.options import Options
 from infra.render import render_region
-from infra.rollout.checks import Counts, EnginePod
+from infra.rollout.checks import EnginePod
 from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
 from infra.rollout.site import RegionsSite
@@ -41,8 +43,10 @@ def pods_of(replica: str, release: str) -> list[EnginePod]:
         deleting=False,
         routed=True,
         address="10.0.0.1",
+        node=f"node-{replica}-a",
     )
-    return [leader, replace(leader, name=f"{replica}-0-1", leader=False)]
+    second = replace(leader, name=f"{replica}-0-1", leader=False, node=f"node-{replica}-b")
+    return [leader, second]
 
 
 @dataclass
@@ -57,6 +61,7 @@ class FakeStack:
     assigned: dict[str, str] = field(default_factory=dict)
     serial: int = 0
     fails: list[str] = field(default_factory=list)  # what the next updates say
+    weights: dict[str, str] = field(default_factory=dict)  # labels of nodes that hold them
 
     def check_unlocked(self) -> None:
         if self.lock:
@@ -74,6 +79,9 @@ class FakeStack:
         self.done.append(f"up {refresh}{' force' if force else ''}")
         if self.fails:
             raise ApplyError(self.fails.pop())
+
+    def weights_labels(self, identity: str) -> Mapping[str, str]:
+        return self.weights
 
     def release(self, identity: str) -> Release:
         return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
@@ -102,6 +110,13 @@ class FakeRegion:
     counted: Counts = field(default_factory=Counts)
     live: dict[str, Any] = field(default_factory=dict)
     away: bool = False  # its API server does not answer
+    answers: list[Asked] = field(default_factory=lambda: [Asked(answers=5)])  # the last stays
+    probes: int = 0
+    new: dict[str, ReplicaCounts] = field(default_factory=dict)
+    old: dict[str, ReplicaCounts] = field(default_factory=dict)
+    card: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by replica
+    nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    out_of_work: set[str] = field(default_factory=set)
     stuck: bool = False  # labels have no effect on routing
 
     @property
@@ -155,9 +170,24 @@ class FakeRegion:
         self.owner()
         return ", ".join(f"{name} does not answer" for name in replicas if name in self.mute)
 
-    def counts(self) -> Mapping[str, Counts]:
+    def probed(self, replicas: Collection[str], release: str) -> Asked:
+        self.probes += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def reading(self, step: Collection[str], release: str, at_s: float) -> Reading:
         self.owner()
-        return {"frontend": self.counted}
+        return Reading(
+            at_s=at_s, frontends={"frontend": self.counted}, new=dict(self.new), old=dict(self.old)
+        )
+
+    def cards(self) -> Mapping[str, Mapping[str, Any]]:
+        return {pod.name: self.card.get(pod.replica, {"size": 1}) for pod in self.leaders()}
+
+    def parked(self) -> frozenset[str]:
+        return frozenset(self.out_of_work)
+
+    def node_labels(self) -> Mapping[str, Mapping[str, str]]:
+        return self.nodes
 
 
 @dataclass

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from fleet.spec import REPLICA_NAME_MAX
+from fleet.region_spec import REPLICA_NAME_MAX
 from infra.lint.commands import Command
 from infra.lint.gpus import counted_gpus
 from infra.lint.manifest import RACK

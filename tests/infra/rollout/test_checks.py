@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,20 +11,18 @@ from typing import Any
 import pytest
 
 from fleet.load import Fleet
-from fleet.rollout.strategy import Floor, Gates
+from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, ReplicaCounts
+from fleet.rollout.strategy import Floor
 from infra.render import render_region
 from infra.rollout.checks import (
-    Counts,
     EnginePod,
-    counted_since,
     differs,
     floor_broken,
-    gate_broken,
     pods_missing,
-    too_few,
     touches_others,
+    weights_missing,
 )
-from infra.rollout.metrics import counts_of
+from infra.rollout.metrics import counts_of, replica_counts_of
 from infra.stack_events import Touched
 
 RACKS = {"a-0": "a", "a-1": "a", "a-2": "a", "b-0": "b"}
@@ -149,29 +148,69 @@ dynamo_frontend_requests_total{error_type="",model="m",status="success"} 90
 dynamo_frontend_requests_total{error_type="internal",model="m",status="error"} 3
 dynamo_frontend_requests_total{error_type="validation",model="m",status="error"} 7
 dynamo_frontend_inflight_requests{model="m"} 4
+dynamo_frontend_input_sequence_tokens_sum{model="m"} 25327
+dynamo_frontend_cached_tokens_sum{model="m"} 18432
+"""
+# As a worker of Dynamo 1.6.1 publishes it: vLLM's names beside those of the runtime.
+ENGINE = """\
+dynamo_component_requests_total{dynamo_endpoint="generate"} 8
+vllm:time_to_first_token_seconds_bucket{engine="0",model_name="m",le="0.02"} 32
+vllm:time_to_first_token_seconds_bucket{engine="0",model_name="m",le="0.04"} 36
+vllm:time_to_first_token_seconds_bucket{engine="0",model_name="m",le="+Inf"} 37
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 0.75
+vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 37
 """
 
 
 def test_a_clients_own_mistakes_are_not_the_releases() -> None:
     """Else one script with a typo would stop every rollout."""
-    assert counts_of(METRICS) == Counts(requests=93, errors=3)
+    tokens = PromptTokens(prompt=25327, cached=18432)
+    assert counts_of(METRICS) == Counts(requests=93, errors=3, tokens=tokens)
 
 
-def test_what_was_before_does_not_count_and_a_restart_starts_anew() -> None:
-    """A frontend that came anew has counted from zero."""
-    before = {"a": Counts(requests=100, errors=50), "b": Counts(requests=80, errors=8)}
-    now = {
-        "a": Counts(requests=110, errors=51),
-        "b": Counts(requests=5, errors=0),
-        "c": Counts(requests=7, errors=2),
-    }
-    assert counted_since(before, now) == Counts(requests=22, errors=3)
+@pytest.mark.parametrize(
+    ("more", "tokens"),
+    [
+        ("", None),
+        (
+            """\
+vllm:prefix_cache_queries_total 100
+vllm:prefix_cache_hits_total 60
+vllm:external_prefix_cache_hits_total 5
+""",
+            PromptTokens(prompt=100, cached=65),
+        ),
+        (
+            """\
+sglang:prompt_tokens_total 50
+sglang:cached_tokens_total{cache_source="device"} 30
+sglang:cached_tokens_total{cache_source="host"} 4
+""",
+            PromptTokens(prompt=50, cached=34),
+        ),
+    ],
+)
+def test_an_engine_is_read_by_its_own_names(more: str, tokens: PromptTokens | None) -> None:
+    """And what it does not publish is not known, which is not zero."""
+    found = replica_counts_of(ENGINE + more)
+    buckets = {0.02: 32.0, 0.04: 36.0, math.inf: 37.0}
+    assert found.first_tokens == FirstTokens(answers=37, seconds=0.75, buckets=buckets)
+    assert found.tokens == tokens
+    assert replica_counts_of("up 1") == ReplicaCounts()
 
 
-def test_gates_want_enough_requests_and_few_errors() -> None:
-    """Ten requests without an error say nothing about one in two hundred."""
-    gates = Gates(min_requests=100, max_error_rate=0.02)
-    assert too_few(Counts(requests=99), gates) == "99 of 100 requests that the gates need"
-    assert too_few(Counts(requests=100), gates) == ""
-    assert gate_broken(Counts(requests=100, errors=2), gates) == ""
-    assert gate_broken(Counts(requests=100, errors=3), gates).startswith("max_error_rate: 3 errors")
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [
+        ({"n1": {"w/abc": "ready"}, "n2": {"w/abc": "ready"}}, ""),
+        ({"n1": {"w/abc": "ready"}, "n2": {}}, "node n2 does not have abc"),
+        ({"n1": {"w/abc": "staging"}, "n2": {"w/abc": "ready"}}, "node n1 does not have abc"),
+        ({"n2": {"w/abc": "ready"}}, ""),
+    ],
+)
+def test_weights_have_to_be_whole_on_the_nodes_of_the_step(
+    labels: dict[str, dict[str, str]], missing: str
+) -> None:
+    """Other nodes may still load; a node that is gone is nothing to wait for."""
+    pods = [replace(POD, node="n1"), replace(POD, node="n2"), replace(POD, replica="x", node="n3")]
+    assert weights_missing(pods, {**labels, "n3": {}}, {POD.replica}, {"w/abc": "ready"}) == missing

@@ -1,0 +1,78 @@
+"""Say which clusters a command of `k3fleet racks` is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.options import work_dir_option
+from cli.output import FunctionT
+from cli.rollout_status import FLEET_FILE, LAB
+from cli.wiring import surroundings
+from fleet.errors import ConfigError
+from fleet.load import load_fleet
+from fleet.racks.seen import RackSeen
+from infra.racks.reader import RegionRacks, read_racks
+from lab.racks import RackPlaces
+
+__all__ = ("FLEET_FILE", "RACK", "REGION", "in_region", "places", "racks_asked", "where_options")
+
+REGION = click.option("--region", metavar="REGION", help="Only this region.")
+RACK = click.option("--rack", metavar="ID", help="Only this rack.")
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Clusters of this file, by each region's context. Default: the lab that is up, or "
+    "kubectl's.",
+)
+
+
+def where_options(command: FunctionT) -> FunctionT:
+    """Add the options that say which clusters."""
+    return work_dir_option(LAB(_KUBECONFIG(command)))
+
+
+def places(fleet_file: Path, where: Mapping[str, Any]) -> RackPlaces:
+    """Find the clusters, and say on stderr which they are."""
+    fleet = load_fleet(fleet_file)
+    lab_dir, kubeconfig = where["lab_dir"], where["kubeconfig"]
+    if lab_dir is not None and kubeconfig is not None:
+        raise ConfigError("--lab, --kubeconfig: one of them says where. Leave the other out.")
+    found = RackPlaces.of(
+        fleet, surroundings(fleet, where["work_dir"]), lab_dir=lab_dir, kubeconfig=kubeconfig
+    )
+    click.echo(f"racks: {found.said}", err=True)
+    return found
+
+
+def in_region(found: RackPlaces, region: str | None) -> Sequence[str]:
+    """Name the regions that are asked for."""
+    if region is None:
+        return tuple(found.plans)
+    if region not in found.plans:
+        known = ", ".join(found.plans)
+        raise ConfigError(f"--region {region}: not in the fleet file. Use one of: {known}.")
+    return (region,)
+
+
+def racks_asked(
+    found: RackPlaces, region: str | None, rack: str | None
+) -> Iterator[tuple[str, RegionRacks, tuple[RackSeen, ...]]]:
+    """Read the regions that are asked for; give each with its racks, those of the file first."""
+    if rack is not None and region is None:
+        region = found.region_of(rack)
+    for name in in_region(found, region):
+        read = read_racks(found.clusters[name])
+        own = [plan.id for plan in found.plans[name].racks]
+        by_id = {one.id: one for one in read.racks}
+        ids = [*own, *sorted(by_id.keys() - set(own))]
+        if rack is not None:
+            if rack not in ids:
+                raise ConfigError(f"--rack {rack}: not in region {name}. Use one of: {ids}.")
+            ids = [rack]
+        racks = tuple(by_id.get(i) or RackSeen(id=i, region=name, nodes=()) for i in ids)
+        yield name, read, racks

@@ -1,0 +1,47 @@
+"""Follow a path of a file through the models that it is read into."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from fleet.yaml_document import NodePath
+
+
+def known_keys(model: type[BaseModel], path: NodePath) -> list[str]:
+    """List the keys that a file may have at a path."""
+    owner = model_at(model, path)
+    if owner is None:
+        return []
+    return [field.alias or name for name, field in owner.model_fields.items()]
+
+
+def description(model: type[BaseModel], path: NodePath) -> str:
+    """Say what the key at a path is for, after a colon; nothing where nothing is said."""
+    owner = model_at(model, path[:-1])
+    fields = owner.model_fields.items() if owner else ()
+    for name, field in fields:
+        if (field.alias or name) == path[-1] and field.description:
+            return f": {field.description}"
+    return ""
+
+
+def model_at(model: type[BaseModel], path: NodePath) -> type[BaseModel] | None:
+    """Follow a path through nested models; list indices stay at the item's model."""
+    current: type[BaseModel] | None = model
+    for part in path:
+        if isinstance(part, int) or current is None:
+            continue
+        by_key = {field.alias or name: field for name, field in current.model_fields.items()}
+        current = _inner_model(by_key[part].annotation) if part in by_key else None
+    return current
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (tuple, list, Union, UnionType, Annotated):
+        return next(filter(None, map(_inner_model, get_args(annotation))), None)
+    return None

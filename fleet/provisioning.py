@@ -1,0 +1,100 @@
+"""Check whether the clusters of a fleet file can be made: what `config lint` and programs ask.
+
+A fleet file can be planned, rendered and rehearsed without a word about clusters;
+what is asked here is asked only when one is to be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fleet.clouds import SCHEMAS
+from fleet.clouds.part import CloudSchema, Fault
+from fleet.errors import ConfigError, Problem
+from fleet.load import Fleet, load_fleet
+from fleet.region_spec import RegionSpec
+from fleet.spec import FleetSpec
+from fleet.yaml_document import Document, read_document
+
+
+def load_provisionable(path: Path, region: str | None = None) -> Fleet:
+    """Load a fleet file whose clusters, or the one of a region, can be made.
+
+    Raises ConfigError with every problem found.
+    """
+    fleet = load_fleet(path)
+    problems = clusters_problems(read_document(path), fleet, region)
+    if problems:
+        raise ConfigError.of(problems)
+    return fleet
+
+
+def clusters_problems(document: Document, fleet: Fleet, only: str | None = None) -> list[Problem]:
+    """Find what keeps the clusters of a valid fleet from being made; `only`: of one region."""
+    problems = [
+        document.problem(("regions", index, *fault.path), fault.what, fault.fix)
+        for index, region in enumerate(fleet.spec.regions)
+        if only in (None, region.name)
+        for fault in _region_faults(fleet.spec, region)
+    ]
+    return [*problems, *_shared(document, fleet, only)]
+
+
+def _region_faults(fleet: FleetSpec, region: RegionSpec) -> Iterator[Fault]:
+    schema = SCHEMAS.get(region.cloud)
+    if schema is None:
+        what = f"clusters in {region.cloud} are not made by this k3fleet"
+        fix = f"Use existing for a cluster that is there, or one of {', '.join(SCHEMAS)}"
+        yield Fault(("cloud",), what, fix)
+        return
+    name = f"{fleet.name}-{region.name}"
+    if len(name) > schema.name_max:
+        what = f"the cluster would be called {name}, {len(name)} characters"
+        fix = f"{region.cloud} allows {schema.name_max}: shorten the fleet's or the region's name"
+        yield Fault(("name",), what, fix)
+    yield from _rack_faults(schema, region)
+    yield from _version_faults(fleet.kubernetes, region)
+    if region.cluster is not None:
+        racks = {i: rack.capacity for i, rack in enumerate(region.racks) if rack.capacity}
+        yield from schema.found_faults(region.cluster, racks)
+
+
+def _version_faults(kubernetes: str, region: RegionSpec) -> Iterator[Fault]:
+    """Hold a cloud that wants a whole release to the minor version that all clusters have."""
+    release = getattr(region.cluster, "version", None)
+    if release is not None and not release.removeprefix("v").startswith(f"{kubernetes}."):
+        what = f"{release} is no release of Kubernetes {kubernetes}, which the fleet file names"
+        yield Fault(("cluster", "version"), what, "Correct it, or kubernetes")
+
+
+def _rack_faults(schema: CloudSchema[Any, Any], region: RegionSpec) -> Iterator[Fault]:
+    if region.cluster is None and region.cloud != "existing":
+        what = f"cloud {region.cloud}, but no cluster says what to make there"
+        yield Fault((), what, "Add cluster (docs/clouds.md), or use cloud: existing")
+    elif schema.needs_capacity:
+        for index, rack in enumerate(region.racks):
+            if rack.capacity is None:
+                what = f"rack {rack.id} has no capacity, so that nothing could run on it"
+                fix = f"Add capacity with what {region.cloud} sold for it (docs/clouds.md)"
+                yield Fault(("racks", index), what, fix)
+
+
+def _shared(document: Document, fleet: Fleet, only: str | None) -> Iterator[Problem]:
+    """Find racks of any region that name the same thing of their cloud."""
+    first: dict[tuple[str, object], str] = {}
+    for index, region in enumerate(fleet.spec.regions):
+        schema = SCHEMAS.get(region.cloud)
+        key = schema.exclusive if schema else None
+        if key is None:
+            continue
+        for place, rack in enumerate(region.racks):
+            value = getattr(rack.capacity, key, None)
+            if value is None:
+                continue
+            other = first.setdefault((region.cloud, value), rack.id)
+            if other != rack.id and only in (None, region.name):
+                path = ("regions", index, "racks", place, "capacity", key)
+                what = f"{key} {value} is that of rack {other} too"
+                yield document.problem(path, what, "Give each rack its own")

@@ -1,0 +1,1 @@
+"""Declare what all regions of a fleet share, in one AWS account."""

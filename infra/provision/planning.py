@@ -1,0 +1,198 @@
+"""Find out what an action would do, and whether it may: nothing is changed here.
+
+Each region is a track: its layers one after the other, beside other regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fleet.errors import FleetError, RefusedError
+from infra.provision.checks import require_account, require_cluster, turned_replicas
+from infra.provision.ground import IN_CLUSTER, FleetStacks
+from infra.provision.guard import Finding, Guard
+from infra.provision.request import Planned, Request, StackPlan
+from infra.settings import StackLayer
+from infra.stack_events import Touched
+from infra.stack_process import Track
+from infra.stacks import How, StackError, StackRunner
+
+OPENED = ("output", "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """Plans an action on the stacks of a fleet."""
+
+    stacks: FleetStacks
+    request: Request
+    protected: frozenset[str]  # kinds of Kubernetes, type tokens of clouds
+
+    def up(self, region: str, layers: tuple[StackLayer, ...]) -> Track[Planned]:
+        """Plan an update of a region's layers."""
+        plans: list[StackPlan] = []
+        new = False
+        try:
+            for layer in layers:
+                if region:
+                    require_account(self.stacks, region)
+                if new and layer in IN_CLUSTER:  # it stands on what is not there yet
+                    plans.append(self._put_off(layer, region))
+                    continue
+                plan = yield from self.stack(layer, region)
+                new = new or plan.new
+                plans.append(plan)
+        except FleetError as error:
+            return Planned(region=region, stacks=tuple(plans), error=error)
+        return Planned(region=region, stacks=tuple(plans))
+
+    def destroy(self, region: str, layers: tuple[StackLayer, ...]) -> Track[Planned]:
+        """Plan the end of a region's layers, the last one first."""
+        plans: list[StackPlan] = []
+        try:
+            if region:
+                require_account(self.stacks, region)
+                yield from self._require_alone(region, layers)
+            for layer in filter(lambda one: self._exists(one, region), reversed(layers)):
+                plan = yield from self._destroyed(layer, region)
+                plans.append(plan)
+        except FleetError as error:
+            return Planned(region=region, stacks=tuple(plans), error=error)
+        return Planned(region=region, stacks=tuple(plans))
+
+    def stack(self, layer: StackLayer, region: str) -> Track[StackPlan]:
+        """Plan the update of one stack."""
+        new = not self._exists(layer, region)
+        runner = self.stacks.runner(layer, region)
+        yield from runner.preparing()
+        deployed: Mapping[str, Any] = {} if new else (yield from runner.reading(*OPENED))
+        require_cluster(self.stacks, runner, deployed)
+        guard = Guard(
+            allowed=self.request.allowed,
+            protected_kinds=self.protected,
+            owned=turned_replicas(self.stacks, runner, deployed),
+        )
+        how = How(refresh=self.request.refresh, words=policy_words(self.request))
+        try:
+            result = yield from runner.performing("preview", how)
+        except StackError as error:
+            return self._blocked(runner, guard, error)
+        return StackPlan(
+            stack=runner.stack,
+            layer=layer,
+            new=new,
+            changes=result.changes,
+            touched=result.touched,
+            findings=guard.findings(runner.stack, result.touched),
+            pending=result.pending,
+        )
+
+    def _destroyed(self, layer: StackLayer, region: str) -> Track[StackPlan]:
+        runner = self.stacks.runner(layer, region)
+        yield from runner.preparing()
+        require_cluster(self.stacks, runner, (yield from runner.reading(*OPENED)))
+        result = yield from runner.performing("preview-destroy", How())
+        named = self.request.allowed.delete
+        kept = () if not named else protected_in((yield from runner.reading("export")))
+        let_go = [item for item in kept if named & {item.name, item.urn}]
+        guard = Guard(allowed=self.request.allowed, protected_kinds=self.protected)
+        return StackPlan(
+            stack=runner.stack,
+            layer=layer,
+            changes=result.changes,
+            touched=(*result.touched, *let_go),
+            findings=guard.leftover(runner.stack, result.touched),
+            lets_go=tuple(item.urn for item in let_go),
+            stays=tuple(item.name for item in let_go if item.retained),
+            pending=result.pending,
+        )
+
+    def _blocked(self, runner: StackRunner, guard: Guard, error: StackError) -> StackPlan:
+        """Turn the engine's refusal to delete what is protected into findings, or permission."""
+        named = [_deleted(urn) for urn in error.outcome.blocked]
+        if not named:
+            raise error
+        let_go = [item for item in named if guard.allowed.has("delete", item, exactly=True)]
+        findings = guard.findings(runner.stack, (*error.outcome.touched, *named))
+        return StackPlan(
+            stack=runner.stack,
+            layer=runner.layer,
+            touched=(*error.outcome.touched, *named),
+            findings=findings,
+            lets_go=tuple(item.urn for item in let_go),
+        )
+
+    def _require_alone(self, region: str, layers: tuple[StackLayer, ...]) -> Track[None]:
+        """Raise RefusedError when another layer still stands on those that are to go."""
+        for above in _above(layers):
+            if not self._exists(above, region):
+                continue
+            runner = self.stacks.bare(above, region)
+            if any(_stands(item) for item in resources_of((yield from runner.reading("export")))):
+                raise RefusedError(
+                    f"{runner.stack}: still stands on what would be destroyed. "
+                    f"Destroy it first, or both: leave --layer {layers[-1]} out."
+                )
+
+    def _put_off(self, layer: StackLayer, region: str) -> StackPlan:
+        runner = self.stacks.bare(layer, region)
+        new = not self._exists(layer, region)
+        return StackPlan(stack=runner.stack, layer=layer, new=new, put_off=True)
+
+    def _exists(self, layer: StackLayer, region: str) -> bool:
+        """Say whether a stack was created; where this cannot be seen, it counts as there."""
+        return self.stacks.store.exists(self.stacks.bare(layer, region).name) is not False
+
+
+def policy_words(request: Request) -> tuple[str, ...]:
+    """Give the words with which Pulumi runs policy packs."""
+    return tuple(word for pack in request.policy_packs for word in ("--policy-pack", pack))
+
+
+def refused(plans: Iterable[Planned]) -> tuple[Finding, ...]:
+    """List everything that was not allowed."""
+    return tuple(one for plan in plans for stack in plan.stacks for one in stack.findings)
+
+
+def resources_of(exported: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Give the resources of an exported stack."""
+    return tuple((exported.get("deployment") or {}).get("resources") or ())
+
+
+def protected_in(exported: Mapping[str, Any]) -> tuple[Touched, ...]:
+    """Find what is protected in an exported stack."""
+    return tuple(
+        replace(
+            _deleted(str(item["urn"])),
+            type=str(item["type"]),
+            retained=bool(item.get("retainOnDelete")),
+        )
+        for item in resources_of(exported)
+        if item.get("protect")
+    )
+
+
+def _deleted(urn: str) -> Touched:
+    type_token = urn.split("::")[2].rpartition("$")[2]
+    return Touched(
+        operation="delete",
+        kind=type_token.rpartition(":")[2],
+        name=urn.rpartition("::")[2],
+        urn=urn,
+        type=type_token,
+        protected=True,
+    )
+
+
+def _above(layers: tuple[StackLayer, ...]) -> tuple[StackLayer, ...]:
+    order: tuple[StackLayer, ...] = ("cluster", "platform", "serving")
+    lowest = min((order.index(layer) for layer in layers if layer in order), default=len(order))
+    return tuple(layer for layer in order[lowest + 1 :] if layer not in layers)
+
+
+def _stands(item: Mapping[str, Any]) -> bool:
+    """Say whether a resource is one that a teardown would take away."""
+    of_pulumi = str(item.get("type", "")).startswith("pulumi:")
+    return not of_pulumi and not item.get("external") and not item.get("protect")

@@ -1,0 +1,86 @@
+"""Say what is asked of a fleet's stacks, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fleet.errors import FleetError
+from infra.provision.guard import Allowed, Finding
+from infra.settings import StackLayer
+from infra.stack_events import Touched
+
+Status = Literal["ok", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which stacks, and how."""
+
+    regions: tuple[str, ...]
+    layers: tuple[StackLayer, ...]  # in the order in which they are built
+    given: frozenset[str] = frozenset()  # regions whose cluster is there: nothing makes it
+    allowed: Allowed = field(default_factory=Allowed)
+    refresh: bool = False
+    repair: bool = False
+    policy_packs: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[StackLayer, ...]], ...]:
+        """Give region and layers of each track; the global one, without a region, comes first."""
+        shared = tuple(layer for layer in self.layers if layer == "global")
+        first = (("", shared),) if shared else ()
+        regions = ((region, self._own(region)) for region in self.regions)
+        return first + tuple((region, own) for region, own in regions if own)
+
+    def _own(self, region: str) -> tuple[StackLayer, ...]:
+        left_out = {"global", "cluster"} if region in self.given else {"global"}
+        return tuple(layer for layer in self.layers if layer not in left_out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackPlan:
+    """What an action would do to one stack."""
+
+    stack: str
+    layer: StackLayer
+    new: bool = False
+    put_off: bool = False  # what it stands on is not there yet
+    changes: Mapping[str, int] = field(default_factory=dict)
+    touched: tuple[Touched, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    lets_go: tuple[str, ...] = ()  # URNs of what is protected, and was named
+    stays: tuple[str, ...] = ()  # names of those that stay in the cluster all the same
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackResult:
+    """What an action came to on one stack."""
+
+    stack: str
+    layer: StackLayer
+    status: Status
+    changes: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    events: str = ""
+    why: str = ""  # of a failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The plan of one region; `error` is why there is no more of it."""
+
+    region: str  # empty: what all regions share
+    stacks: tuple[StackPlan, ...]
+    error: FleetError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of one region."""
+
+    region: str
+    stacks: tuple[StackResult, ...]
+    error: FleetError | None = None

@@ -1,0 +1,1 @@
+"""Read and touch racks that exist: their nodes, their replicas, what their clouds tell."""

@@ -1,0 +1,87 @@
+"""Take secrets out of text before it is shown or kept.
+
+Two nets: the values that this process knows to be secret, in every spelling in
+which they travel, and the shapes of well-known tokens, for those it does not
+know. Everything that Pulumi prints and all that we keep of it goes through here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import quote
+
+SHOWN = "[secret]"
+# A shorter value is no secret worth the name, and would be found inside ordinary words.
+SHORTEST = 6
+
+# What stands in group `keep` stays. Sources: each vendor's documentation of its token's prefix.
+_SHAPES: tuple[str, ...] = (
+    r"(?P<keep>[a-z][a-z0-9+.-]*://[^/\s:@\"'\\]*:)[^/\s@\"'\\]+(?=@)",  # password of a URL
+    r"(?P<keep>hooks\.slack\.com/(?:services|workflows)/)[\w/-]+",
+    r"(?P<keep>\b[Bb]earer\s+)[\w.~+/=-]{8,}",
+    r"(?P<keep>\b(?:Basic|basic)\s+)[A-Za-z0-9+/=]{12,}",
+    r"(?P<keep>[?&](?:token|key|secret|password|sig|X-Amz-Signature)=)[^&\s\"'\\]+",
+    r"\bhf_[A-Za-z0-9]{16,}",
+    r"\bnvapi-[\w-]{16,}",
+    r"\bdckr_pat_[\w-]{16,}",
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+    r"\bgithub_pat_\w{20,}",
+    r"\bglpat-[\w-]{16,}",
+    r"\bxox[abprs]-[\w-]{10,}",
+    r"\bpul-[0-9a-f]{40}\b",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bey[A-Za-z0-9_-]{10,}\.ey[A-Za-z0-9_-]{10,}\.[\w-]{10,}",  # a signed web token
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"-]+-----END [A-Z ]*PRIVATE KEY-----",
+)
+_PATTERNS = tuple(re.compile(shape) for shape in _SHAPES)
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Knows what must not be shown."""
+
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def also(self, values: Iterable[str]) -> Redactor:
+        """Know more secrets."""
+        return Redactor(self.secrets | frozenset(values))
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets; JSON stays JSON."""
+        if self._known is not None:
+            text = self._known.sub(SHOWN, text)
+        for pattern in _PATTERNS:
+            text = pattern.sub(_shown, text)
+        return text
+
+    @cached_property
+    def _known(self) -> re.Pattern[str] | None:
+        forms = {form for secret in self.secrets for form in _spellings(secret)}
+        if not forms:
+            return None
+        longest_first = sorted(forms, key=len, reverse=True)
+        return re.compile("|".join(re.escape(form) for form in longest_first))
+
+
+def _shown(found: re.Match[str]) -> str:
+    return (found.groupdict().get("keep") or "") + SHOWN
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Spell a secret as it may travel: in JSON, in an address, in base64 inside a longer text."""
+    for value in {secret, secret.strip()}:
+        if len(value) < SHORTEST:
+            continue
+        yield value
+        yield json.dumps(value)[1:-1]
+        yield quote(value, safe="")
+        for before in range(3):  # base64 looks different at each of three offsets
+            padded = base64.b64encode(b"\0" * before + value.encode()).decode().rstrip("=")
+            skipped = -(-before * 8 // 6)
+            whole = (before + len(value.encode())) * 8 // 6  # the last letter holds what follows
+            yield padded[skipped:whole]

@@ -1,0 +1,1 @@
+"""Where Pulumi keeps what it knows of the stacks, and who is changing it."""

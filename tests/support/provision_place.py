@@ -1,0 +1,96 @@
+"""A folder from which fleets are provisioned, with stand-ins for Pulumi and for the clusters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fake_cluster import FakeCluster
+from fake_pulumi import FakePulumi
+
+from cli.main import main
+
+K3FLEET = str(Path(sys.executable).with_name("k3fleet"))
+
+
+@dataclass
+class Place:
+    """A folder with a fleet file, a stand-in for Pulumi, and one for the cluster."""
+
+    folder: Path
+    pulumi: FakePulumi
+    cluster: FakeCluster
+    capture: pytest.CaptureFixture[str]
+    out: str = ""
+    err: str = ""
+
+    @property
+    def fleet(self) -> Path:
+        return self.folder / "fleet.yaml"
+
+    def write(self, *regions: str, **more: Any) -> None:
+        """Write a fleet file whose regions have a rack each."""
+        listed = [
+            {"name": name, "context": name, "racks": [{"id": f"{name}-r01", "healthy_nodes": 4}]}
+            for name in regions
+        ]
+        data = {"apiVersion": "k3fleet/v1", "name": "demo", "release": "vllm-tp8-dcp8"}
+        self.fleet.write_text(yaml.safe_dump({**data, "regions": listed, **more}))
+
+    def run(self, *words: str) -> int:
+        """Run a command, and read what it printed."""
+        command, *rest = words
+        code = main([command, str(self.fleet), *rest])
+        self.out, self.err = self.capture.readouterr()
+        return code
+
+    def brought_up(self) -> None:
+        """Have a fleet that is up."""
+        assert self.run("up", "--yes") == 0, self.err
+        (self.pulumi.folder / "calls.jsonl").unlink()
+
+    def outputs(self, **values: Any) -> dict[str, Any]:
+        """Answer for the deployed stack's outputs."""
+        return {"prints": json.dumps({"region": "us-east", "namespace": "k3", **values})}
+
+    def releases(self, identity: str) -> dict[str, str]:
+        return {f"us-east-r01-{slot}": identity for slot in range(2)}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command as a process of its own."""
+        command, *rest = words
+        return subprocess.Popen(
+            [K3FLEET, command, str(self.fleet), *rest],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def hanging(self, stack: str) -> int:
+        """Wait until Pulumi hangs in a stack, and give its process."""
+        file = self.pulumi.folder / f"started-{stack}"
+        wait_until(lambda: file.exists() and bool(file.read_text()))
+        return int(file.read_text())
+
+    def plugin(self, stack: str) -> int:
+        """Give the process of the plugin that Pulumi has started for a stack."""
+        return int((self.pulumi.folder / f"plugin-{stack}").read_text())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    pause = threading.Event()
+    for _ in range(600):
+        if condition():
+            return
+        pause.wait(0.1)
+    raise AssertionError("not within 60 s")
