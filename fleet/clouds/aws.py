@@ -1,7 +1,7 @@
 """Describe an EKS cluster and its racks: one rack is one capacity block of an UltraServer.
 
 What could not be verified without an account is data here or in
-`infra/clouds/aws/network_cards.yaml`, never code: the GB300's layout of network
+`fleet/clouds/aws_cards.yaml`, never code: the GB300's layout of network
 cards, and the zones that sell it.
 """
 
@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from fleet.clouds.aws_cards import cards_of
 from fleet.clouds.part import CloudSchema, Fault
 from fleet.schema import Count, FileModel, Positive, Text, found_text, refuse, suggestion
 
@@ -275,6 +276,19 @@ def _place_faults(cluster: Cluster, rack: Rack, path: tuple[str | int, ...]) -> 
         yield Fault((*path, "zone"), what, fix)
 
 
+def _notes(_cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for index, rack in racks.items():
+        first.setdefault(rack.instance_type, index)
+    for instance_type, index in first.items():
+        cards = cards_of(instance_type)
+        if not cards.verified:
+            used = ", ".join(map(str, (0, *cards.efa_cards)))
+            what = f"no public source gives the network cards of {instance_type}; {used} are used"
+            fix = "Compare vpc.amazonaws.com/efa on the first node (docs/clusters.md)"
+            yield Fault(("racks", index, "capacity", "instance_type"), what, fix)
+
+
 SCHEMA = CloudSchema(
     cluster=Cluster,
     rack=Rack,
@@ -282,4 +296,5 @@ SCHEMA = CloudSchema(
     exclusive="reservation",
     name_max=100,  # EKS
     faults=_faults,
+    notes=_notes,
 )
