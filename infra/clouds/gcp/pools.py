@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 from pulumi_gcp import compute, container, serviceaccount
 
-from fleet.clouds.gcp import Rack
+from fleet.clouds.gcp import Cluster, Rack
 from fleet.region_spec import RackSpec
 from infra.clouds.contract import RACK_LABEL
 from infra.clouds.gcp.network import Networks
@@ -123,7 +123,7 @@ def _rack_nodes(
         ephemeral_storage_local_ssd_config=(
             ssds(local_ssd_count=cluster.local_ssds) if cluster.local_ssds else None
         ),
-        labels={RACK_LABEL: rack.id, **_NETWORK_LABELS},
+        labels={RACK_LABEL: rack.id, **_NETWORK_LABELS, **_plugin_labels(cluster)},
         taints=[
             container.NodePoolNodeConfigTaintArgs(
                 key="nvidia.com/gpu", value="present", effect="NO_SCHEDULE"
@@ -154,6 +154,12 @@ def _cards(
 def _management() -> container.NodePoolManagementArgs:
     # A pool of a release channel must have upgrades on; the cluster's hold keeps them back.
     return container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True)
+
+
+def _plugin_labels(cluster: Cluster) -> dict[str, str]:
+    """Keep Google's device plugin off the nodes where another one is to run."""
+    off = {"gke-no-default-nvidia-gpu-device-plugin": "true"}
+    return {} if cluster.google_device_plugin else off
 
 
 def _architecture(behavior: str) -> container.NodePoolNodeConfigTaintConfigArgs:
