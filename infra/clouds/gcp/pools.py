@@ -71,7 +71,6 @@ def declare_rack(
         ),
         opts=guarded(compute.ResourcePolicy, site.provider),
     )
-    options = pulumi.ResourceOptions(custom_timeouts=_POOL_TIMEOUT)
     return container.NodePool(
         rack.id,
         name=rack.id,
@@ -80,10 +79,7 @@ def declare_rack(
         version=site.cluster.version,
         node_count=site.place.nodes_per_rack,
         management=_management(),
-        # A rack has no nineteenth node to start before another one goes.
-        upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-            strategy="SURGE", max_surge=0, max_unavailable=1
-        ),
+        upgrade_settings=_one_by_one(),
         placement_policy=container.NodePoolPlacementPolicyArgs(
             type="COMPACT", policy_name=policy.name
         ),
@@ -91,10 +87,15 @@ def declare_rack(
         network_config=container.NodePoolNetworkConfigArgs(
             enable_private_nodes=True, additional_node_network_configs=_cards(networks)
         ),
-        opts=pulumi.ResourceOptions.merge(
-            guarded(container.NodePool, site.provider, ignore=("nodeCount",)), options
+        opts=guarded(
+            container.NodePool, site.provider, ignore=("nodeCount",), timeouts=_POOL_TIMEOUT
         ),
     )
+
+
+def _one_by_one() -> container.NodePoolUpgradeSettingsArgs:
+    # A rack has no nineteenth node to start before another one goes.
+    return container.NodePoolUpgradeSettingsArgs(strategy="SURGE", max_surge=0, max_unavailable=1)
 
 
 def _rack_nodes(
