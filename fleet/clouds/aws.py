@@ -141,6 +141,7 @@ class Cluster(FileModel):
     # Who may administrate the cluster, apart from who made it.
     admins: tuple[IamArn, ...] = Field(min_length=1, description="roles or users of IAM")
     secrets_key: KeyArn | None = None  # encrypts Secrets; None: one is made
+    disk_key: KeyArn | None = None  # encrypts the nodes' root disks; None: the account's own
     logs: tuple[LogType, ...] = ("api", "audit", "authenticator")
     log_days: Annotated[Positive, Field(le=3653)] = 90  # 3653: CloudWatch's most
     system_nodes: SystemNodes = SystemNodes()
@@ -186,10 +187,11 @@ def _faults(cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
         yield Fault(("cluster", "addons"), what, "Add each with a version")
     for arn in sorted({arn for arn in cluster.admins if cluster.admins.count(arn) > 1}):
         yield Fault(("cluster", "admins"), f"{found_text(arn)} is given twice", "Remove one")
-    key = cluster.secrets_key
-    if key is not None and key.split(":")[3] != cluster.region:
-        what = f"a key of {key.split(':')[3]}, and EKS takes only keys of its own region"
-        yield Fault(("cluster", "secrets_key"), what, f"Give one of {cluster.region}, or none")
+    for name in ("secrets_key", "disk_key"):
+        key = getattr(cluster, name)
+        if key is not None and (region := key.split(":")[3]) != cluster.region:
+            what = f"a key of {region}, and AWS takes only keys of its own region here"
+            yield Fault(("cluster", name), what, f"Give one of {cluster.region}, or none")
     for arn in cluster.admins:
         if arn.split(":")[4] != cluster.account:
             what = f"{found_text(arn)} is of another account than {cluster.account}"
@@ -248,7 +250,7 @@ def _notes(_cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
         if not cards.verified:
             used = ", ".join(map(str, (0, *cards.efa_cards)))
             what = f"no public source gives the network cards of {instance_type}; {used} are used"
-            fix = "Compare vpc.amazonaws.com/efa on the first node (docs/clusters.md)"
+            fix = "Compare vpc.amazonaws.com/efa on the first node (docs/clouds.md)"
             yield Fault(("racks", index, "capacity", "instance_type"), what, fix)
 
 
