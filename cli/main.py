@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "rollout": LazyCommand("cli.rollout:rollout", "Bring a release out in waves, and back."),
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
     "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
+    "heal": LazyCommand("cli.heal:heal", "Bring replicas off nodes that are ill, and back."),
     "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(

@@ -17,7 +17,7 @@ from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
 from fleet.rollout.record import Command
-from fleet.rollout.state import OVER, State, read_state
+from fleet.rollout.state import OVER, State
 from infra.rollout.stack import release_of
 from lab.drive import (
     ask,
@@ -201,7 +201,7 @@ def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:
     if ask(journal, command):
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return
-    state = read_state(journal.read())
+    state = journal.state()
     click.echo(f"written down: the rollout is {state.status}", err=True)
     if state.status == "running":
         click.echo(f"nobody drives it: k3fleet rollout resume {fleet_file}", err=True)

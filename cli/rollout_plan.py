@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from cli.output import print_facts, print_line, print_table
+from cli.output import output_option, print_facts, print_json, print_line, print_table
+from fleet.load import load_fleet, load_release
 from fleet.presets import FILE_ENDINGS
-from fleet.rollout.plan import PlannedStep, RolloutPlan, listed
+from fleet.rollout.plan import PlannedStep, RolloutPlan, listed, plan_rollout, rollout_json
+from fleet.rollout.strategy import load_strategy
 from fleet.units import format_duration
 
 HERE = Path("here")  # paths on the command line are relative to where it is typed
@@ -22,6 +24,39 @@ STRATEGY = click.option(
     type=click.Path(path_type=Path),
     help="Waves, pace, floors and gates (docs/rollout.md). Default: one at a time in a rack.",
 )
+
+
+@click.command()
+@click.argument("fleet_file", type=click.Path(path_type=Path))
+@click.argument("release")
+@REGIONS
+@STRATEGY
+@output_option
+def plan(
+    fleet_file: Path,
+    release: str,
+    regions: tuple[str, ...],
+    strategy_file: Path | None,
+    output: str,
+) -> None:
+    """Show the steps from the fleet's release to RELEASE (a preset or a file). Changes nothing.
+
+    \b
+    Example:
+        k3fleet rollout plan fleets/demo.yaml vllm-tp8-dcp8-dspark
+        k3fleet rollout plan fleets/demo.yaml releases/mine-0a1b2c3d.yaml --region us-east -o json
+    """
+    load_release(release, beside=HERE)  # its own faults first, as it was typed
+    result = plan_rollout(
+        load_fleet(fleet_file),
+        load_fleet(fleet_file, release=named_release(release, fleet_file)).release,
+        load_strategy(strategy_file),
+        regions=regions,
+    )
+    if output == "json":
+        print_json(rollout_json(result))
+    else:
+        print_plan(result)
 
 
 def named_release(release: str, fleet_file: Path) -> str:

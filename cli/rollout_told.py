@@ -17,7 +17,7 @@ from cli.rollout_status import TYPED, status_json
 from cli.wiring import WEBHOOK, secret_webhook
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
 from fleet.rollout.record import Began, Ended
-from fleet.rollout.state import Do, Over, Wait, read_state
+from fleet.rollout.state import Do, Over, Wait
 from infra.rollout.journal import Journal
 from infra.rollout.webhook import Send, require_address, webhook
 
@@ -61,12 +61,12 @@ class Notices:
     def came(self, came: Wait | Over | None) -> None:
         """Tell how the driver ended."""
         if isinstance(came, Wait):
-            self._tell(read_state(self._journal.read()).status, came.why)
+            self._tell(self._journal.state().status, came.why)
         elif came is not None:
             self._tell(came.status, "")
 
     def _tell(self, event: str, why: str, **more: object) -> None:
-        started = read_state(self._journal.read()).started
+        started = self._journal.state().started
         number = int(self._journal.path.stem)
         text = f"{self._fleet}: rollout {number}, {started.old} -> {started.new}: {event}"
         about = {"fleet": self._fleet, "rollout": number, "old": started.old, "new": started.new}
@@ -80,7 +80,7 @@ def notices(fleet: str, journal: Journal, say: Callable[[str], None]) -> Iterato
     url = secret_webhook()
     if url is not None:
         require_address(url, WEBHOOK)
-    elif url := read_state(journal.read()).started.webhook:
+    elif url := journal.state().started.webhook:
         require_address(url, "strategy: webhook")
     with webhook(url, say) as send:
         yield Notices(fleet, journal, send)
@@ -88,7 +88,7 @@ def notices(fleet: str, journal: Journal, say: Callable[[str], None]) -> Iterato
 
 def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:
     """Say how it came out; the exit code says whether as wanted."""
-    state = read_state(journal.read())
+    state = journal.state()
     if output == "json":
         print_json(status_json(journal, state))
     elif isinstance(came, Wait):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fleet.errors import ConfigError
 from fleet.rollout.record import Asked, Began, Command, Ended, Scope
-from fleet.rollout.state import OVER, Do, Over, State, Wait, after, read_state, refusal
+from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
+from infra.rollout.cluster import Cluster
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
 from lab.interrupts import interruptible
@@ -48,7 +49,7 @@ def require_latest(rollouts: LabRollouts) -> Journal:
 
 def state_of(journal: Journal) -> State:
     """Read a rollout's state with what was asked and not yet taken by its driver."""
-    state = read_state(journal.read())
+    state = journal.state()
     for asked in journal.requests():
         state = after(state, asked)
     return state
@@ -85,7 +86,7 @@ def drive_on(rollouts: LabRollouts, journal: Journal, how: Driving) -> Wait | Ov
     """
     with journal.held(holder(), take_over=how.take_over), interruptible():
         journal.take_requests()
-        state = read_state(journal.read())
+        state = journal.state()
         if state.status in OVER:
             return Over(status=state.status)
         if state.status != "running" or how.overwrite:
@@ -105,9 +106,14 @@ def turn_back(
 
 
 def replica_states(rollouts: LabRollouts) -> Mapping[str, tuple[str, str]]:
-    """Say of each replica in the cluster which release its leader runs, and how it stands."""
+    """Say of each replica in the clusters which release its leader runs, and how it stands."""
+    return standings(rollouts.regions().values())
+
+
+def standings(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, str]]:
+    """Say the same of some clusters' replicas."""
     found: dict[str, tuple[str, str]] = {}
-    for cluster in rollouts.regions().values():
+    for cluster in clusters:
         routed, workers = cluster.in_routing(), cluster.workers()
         for pod in cluster.engines():
             if pod.leader:

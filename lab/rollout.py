@@ -19,7 +19,7 @@ from fleet.plan import make_plan
 from fleet.release import release_id
 from fleet.rollout.begin import Running
 from fleet.rollout.record import Started
-from fleet.rollout.state import OVER, read_state
+from fleet.rollout.state import OVER
 from infra.rollout.cluster import Cluster
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Holder, Leases, RegionLease, Seen, Time, read_lease
@@ -157,7 +157,7 @@ class LabRollouts:
         """Say where the releases that replicas may run are read from, by id."""
         known: dict[str, str] = {}
         for journal in self.records().values():
-            known |= read_state(journal.read()).started.releases
+            known |= journal.state().started.releases
         known |= {
             release_id(load_release(name, beside=self.fleet.path)): name
             for settings in self._settings.values()
@@ -281,10 +281,10 @@ def site_region(fleet: Fleet, cluster: Cluster, stack: Stack) -> SiteRegion:
 
 def require_over(journal: Journal | None) -> None:
     """Raise ConfigError while a rollout is not over: two would turn each other's replicas."""
-    if journal is None or (status := read_state(journal.read()).status) in OVER:
+    if journal is None or (status := journal.state().status) in OVER:
         return
     raise ConfigError(
-        f"{journal.path}: the rollout to {read_state(journal.read()).started.new} is {status}. "
+        f"{journal.path}: the rollout to {journal.state().started.new} is {status}. "
         "Finish it first: k3fleet rollout resume or abort, or k3fleet rollback."
     )
 

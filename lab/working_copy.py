@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fleet.rollout.state import OVER, State, read_state
+from fleet.rollout.state import OVER, State
 from infra.rollout.stack import Stack
 from lab.rollout import LabRollouts
 
@@ -26,7 +26,7 @@ class Synced:
 def up_to_date(rollouts: LabRollouts) -> LabRollouts:
     """Give the rollouts with stack files that are as new as the records, synced if need be."""
     latest = rollouts.latest()
-    wanted = read_state(latest.read()).serials if latest else {}
+    wanted = latest.state().serials if latest else {}
     for name in rollouts.state.regions:
         stack = rollouts.stack(name, {})
         if not stack.exists or stack.serial() != wanted.get(name, stack.serial()):
@@ -38,7 +38,7 @@ def up_to_date(rollouts: LabRollouts) -> LabRollouts:
 def sync(rollouts: LabRollouts) -> list[Synced]:
     """Take over the records of the clusters, and what is deployed in each region."""
     latest = rollouts.latest()
-    state = read_state(latest.read()) if latest else None
+    state = latest.state() if latest else None
     sources = rollouts.sources()
     return [_sync(rollouts.stack(name, sources), state) for name in rollouts.state.regions]
 

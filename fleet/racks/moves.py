@@ -41,6 +41,18 @@ def usable_nodes(rack: RackSeen, gpus: int, drained: Collection[str]) -> frozens
     return frozenset((fit | kept) - set(drained))
 
 
+def ailing(rack: RackSeen, gpus: int) -> frozenset[str]:
+    """Name the nodes that no replica can stay on: they are ill, or gone while pods name them."""
+    sick = {node.name for node in rack.nodes if node.sick(gpus)}
+    known = {node.name for node in rack.nodes}
+    return frozenset(sick | {seat.node for seat in rack.seats if seat.node} - known)
+
+
+def silent(rack: RackSeen, node: str) -> bool:
+    """Tell whether nobody on a node ends its pods: it is not Ready, or there is no such node."""
+    return all(other.name != node or not other.ready for other in rack.nodes)
+
+
 def settle(
     usable: Collection[str],
     homes: Mapping[str, Collection[str]],

@@ -118,8 +118,12 @@ def next_action(state: State) -> Do | Wait | Over:
 
 def read_state(entries: Iterable[Entry]) -> State:
     """Fold a record; raise ConfigError for one that no rollout can have written."""
-    state: State | None = None
-    for number, entry in enumerate(entries, 1):
+    return read_on(None, entries)
+
+
+def read_on(state: State | None, entries: Iterable[Entry], known: int = 0) -> State:
+    """Fold what came behind the first `known` entries of a record, which led to `state`."""
+    for number, entry in enumerate(entries, known + 1):
         if isinstance(entry, Started):
             if state is not None:
                 raise _broken(number, "it starts a second time")

@@ -23,8 +23,7 @@ from fleet.racks.seen import (
     in_tray_order,
 )
 from infra.rollout.checks import EnginePod
-from infra.rollout.cluster import RACK_LABEL as POD_RACK_LABEL
-from infra.rollout.cluster import RELEASE_LABEL, Cluster
+from infra.rollout.cluster import PARKED, RELEASE_LABEL, Cluster
 from infra.staging import LABEL_PREFIX, LABEL_VALUE
 
 GPU = "nvidia.com/gpu"
@@ -32,7 +31,6 @@ GPU = "nvidia.com/gpu"
 GPU_PRESENT = "nvidia.com/gpu.present"
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 CORDONED_BY = "k3fleet.io/cordoned-by"  # annotation of a node
-PARKED = "k3fleet.io/parked"  # annotation of a replica's object that a drain has set to no pods
 _MAX_TRAY_DIGITS = 3
 T = TypeVar("T")
 
@@ -82,7 +80,7 @@ def racks_of(
     nodes, pods = tuple(nodes), tuple(pods)
     ids = {node.rack for node in nodes if node.rack}
     objects = {
-        name: str(item["metadata"].get("labels", {}).get(POD_RACK_LABEL, ""))
+        name: str(item["metadata"].get("labels", {}).get(RACK_LABEL, ""))
         for name, item in workloads.items()
     }
     racks = []

@@ -14,8 +14,8 @@ from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
 
 from fleet.racks.seen import NodeSeen
-from infra.racks.reader import CORDONED_BY, PARKED
-from infra.rollout.cluster import Cluster, LeaderWorkerSet
+from infra.racks.reader import CORDONED_BY
+from infra.rollout.cluster import PARKED, Cluster, LeaderWorkerSet
 
 MANAGER = "k3fleet-racks"  # of the fields that are written here
 
@@ -69,6 +69,16 @@ def evict(cluster: Cluster, pod: str) -> str:
             if error.status.code != HTTPStatus.NOT_FOUND:
                 raise
     return ""
+
+
+def bury(cluster: Cluster, pod: str) -> None:
+    """Remove a pod that its node will not end any more."""
+    with cluster.api():
+        try:
+            cluster.client.delete(Pod, pod, grace_period=0)
+        except ApiError as error:
+            if error.status.code != HTTPStatus.NOT_FOUND:
+                raise
 
 
 def _patch_node(cluster: Cluster, node: str, patch: Mapping[str, object]) -> None:

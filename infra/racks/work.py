@@ -10,14 +10,23 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fleet.errors import ApplyError, CapacityError, ConfigError
-from fleet.racks.moves import Move, Settled, leaving, returning, settle, usable_nodes
+from fleet.racks.moves import (
+    Move,
+    Settled,
+    ailing,
+    leaving,
+    returning,
+    settle,
+    silent,
+    usable_nodes,
+)
 from fleet.racks.seen import NodeSeen, RackSeen
 from fleet.rollout.record import Place, RecordedStep
 from fleet.rollout.state import Do
 from fleet.rollout.strategy import Deadlines, Floor
 from infra.racks import touch
 from infra.racks.reader import read_racks
-from infra.rollout.checks import floor_broken, listed
+from infra.rollout.checks import EnginePod, floor_broken, listed
 from infra.rollout.draining import drain as drain_part
 from infra.rollout.part import Part
 from infra.rollout.region import SiteRegion
@@ -116,6 +125,10 @@ class RackWork:
         for node in self._nodes(self.read(), nodes):
             self._hold()
             touch.uncordon(self.region.cluster, node)
+        return self.bring_back()
+
+    def bring_back(self) -> tuple[str, ...]:
+        """Bring parked replicas back for which there is room; name them."""
         planned = self.plan(())
         back = returning(planned.settled, planned.rack.parked)
         for replica in back:
@@ -123,8 +136,15 @@ class RackWork:
             self._hold()
             touch.unpark(self.region.cluster, replica)
         whole = [name for name in planned.settled.stay if name in self.region.racks]
-        self._part(tuple(whole)).route(on=True)  # a killed drain may have taken some out
+        if whole:  # a killed drain may have taken some out of routing
+            self._part(tuple(whole)).route(on=True)
         return back
+
+    def heal(self) -> tuple[str, ...]:
+        """Take replicas off nodes that are ill, and bring back what there is room for; name it."""
+        if nodes := ailing(self.read(), self.gpus):
+            self.drain(nodes)
+        return self.bring_back()
 
     def wait_serving(self, replicas: Collection[str]) -> None:
         """Wait until frontends may choose replicas."""
@@ -160,6 +180,7 @@ class RackWork:
         pods = [pod for pod in self.region.cluster.engines() if pod.replica == replica]
         if not any(pod.node in nodes for pod in pods):
             return ""
+        self._bury(pods)
         stuck = []
         for pod in sorted(pods, key=lambda pod: not pod.leader):
             if not pod.deleting:
@@ -172,8 +193,21 @@ class RackWork:
         return listed(f"{pod.name} is on {pod.node}" for pod in engines if pod.node in nodes)
 
     def _pods_of(self, replica: str) -> str:
-        engines = self.region.cluster.engines()
-        return listed(f"{pod.name} is still there" for pod in engines if pod.replica == replica)
+        pods = [pod for pod in self.region.cluster.engines() if pod.replica == replica]
+        self._bury(pods)
+        return listed(f"{pod.name} is still there" for pod in pods)
+
+    def _bury(self, pods: Collection[EnginePod]) -> None:
+        """Remove pods that were told to go, and whose node is silent: nobody else would."""
+        ending = [pod for pod in pods if pod.deleting]
+        if not ending:
+            return
+        rack = self.read()
+        for pod in ending:
+            if silent(rack, pod.node):
+                self.say(f"{pod.name}: removed, {pod.node or 'its node'} is silent")
+                self._hold()
+                touch.bury(self.region.cluster, pod.name)
 
     def _absent(self, replicas: Collection[str]) -> str:
         serving = self.region.serving()
@@ -200,8 +234,7 @@ class RackWork:
     def _part(self, replicas: tuple[str, ...]) -> Part:
         cluster = self.region.cluster
         places = tuple(
-            Place(replica=name, rack=self.rack, region=cluster.region)
-            for name in replicas or ("none",)
+            Place(replica=name, rack=self.rack, region=cluster.region) for name in replicas
         )
         step = RecordedStep(wave="drain", places=places)
         return Part(

@@ -27,6 +27,7 @@ RELEASE_LABEL = "k3fleet.io/release"
 REGION_LABEL = "k3fleet.io/region"
 FLEET_LABEL = "k3fleet.io/fleet"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
 REQUEST_S = 10.0  # an API server that takes longer is not well
@@ -131,6 +132,14 @@ class Cluster:
         with self.api():
             items = [_plain(item) for item in self.client.list(LeaderWorkerSet)]
         return {str(item["metadata"]["name"]): item for item in items}
+
+    def parked(self) -> frozenset[str]:
+        """Name the replicas that were set to no pods, because their rack lacks nodes."""
+        return frozenset(
+            name
+            for name, item in self.workloads().items()
+            if PARKED in (item["metadata"].get("annotations") or {})
+        )
 
     def route(self, pod: EnginePod, *, on: bool) -> None:
         """Put a leader into routing or take it out; a pod that is gone needs neither."""

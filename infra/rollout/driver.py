@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from fleet.errors import BusyError, FleetError
 from fleet.rollout.record import Began, Ended, Outcome
-from fleet.rollout.state import Do, Over, Wait, next_action, read_state
+from fleet.rollout.state import Do, Over, Wait, next_action
 from infra.rollout.journal import Journal
 
 # What ends a wait at once; a pause lets the step go to its end.
@@ -43,7 +43,7 @@ def drive(
     """
     while True:
         journal.take_requests()
-        action = next_action(read_state(journal.read()))
+        action = next_action(journal.state())
         if not isinstance(action, Do):
             return action
         regions = {place.region for place in action.step.places}

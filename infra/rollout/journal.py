@@ -18,12 +18,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import TypeAdapter, ValidationError
-
-from fleet.errors import BusyError, ConfigError
+from fleet.errors import BusyError
 from fleet.rollout.record import Asked, Entry
-
-_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+from fleet.rollout.state import State
+from infra.rollout.record_file import RecordFile
 
 
 class Shared(Protocol):
@@ -63,13 +61,18 @@ class Journal:
 
     def __init__(self, path: Path, shared: Shared | None = None) -> None:
         self.path = path
+        self._file = RecordFile(path)
         self._shared = shared
         self._inbox = path.with_suffix(".asked")
         self._lock = path.with_suffix(".lock")
 
     def read(self) -> list[Entry]:
         """Read the record; empty when there is none."""
-        return _read(self.path)
+        return self._file.entries()
+
+    def state(self) -> State:
+        """Give the state that the record leads to; raise ConfigError where there is none."""
+        return self._file.state()
 
     def count(self) -> int:
         """Count the entries without reading them."""
@@ -150,7 +153,7 @@ class Journal:
 
     def requests(self) -> list[Asked]:
         """Read what waits in the inbox."""
-        own = [entry for entry in _read(self._inbox) if isinstance(entry, Asked)]
+        own = [entry for entry in RecordFile(self._inbox).entries() if isinstance(entry, Asked)]
         return own if self._shared is None else [*own, *self._shared.requests()]
 
     def take_requests(self) -> None:
@@ -170,7 +173,7 @@ class Journal:
                 self._inbox.rename(taken)
             except FileNotFoundError:
                 return
-        for entry in _read(taken):
+        for entry in RecordFile(taken).entries():
             self.append(entry)
         taken.unlink()
 
@@ -200,23 +203,6 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path)
-
-
-def _read(path: Path) -> list[Entry]:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    entries = []
-    for number, line in enumerate(lines, 1):
-        try:
-            entries.append(_ENTRY.validate_json(line))
-        except ValidationError as error:
-            raise ConfigError(
-                f"{path}:{number}: is no entry of a rollout. Restore the file from a copy."
-            ) from error
-    return entries
 
 
 def _cut_torn_line(descriptor: int) -> None:

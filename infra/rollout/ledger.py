@@ -9,7 +9,6 @@ writing.
 from __future__ import annotations
 
 import base64
-import gzip
 import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,17 +42,36 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A record as it is written: once for all regions, since it takes a moment."""
+    """A record as it is written."""
 
     entries: tuple[Entry, ...]
     data: str
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Packed:
+        """Compress a record that does not grow."""
+        return Packer().pack(entries)
+
+
+class Packer:
+    """Compress a record that grows: once for all regions, and only what is new."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Entry, ...] = ()
+        self._stream = _gzip()
+        self._done = bytearray()  # what the stream has given so far
+
+    def pack(self, entries: Sequence[Entry]) -> Packed:
         """Compress a record."""
-        lines = b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
-        data = base64.b64encode(gzip.compress(lines, mtime=0)).decode()
-        return cls(entries=tuple(entries), data=data)
+        count = len(self._known)
+        if count > len(entries) or (count and entries[count - 1] != self._known[-1]):
+            count, self._stream, self._done = 0, _gzip(), bytearray()
+        for entry in entries[count:]:
+            self._done += self._stream.compress(entry.model_dump_json().encode() + b"\n")
+        self._known = tuple(entries)
+        end = self._stream.copy().flush()
+        data = base64.b64encode(self._done + end).decode()
+        return Packed(entries=self._known, data=data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +154,10 @@ class Ledger:
         """Remove requests that are in the record."""
         if gone := dict.fromkeys(keys):
             self.objects.merge("ConfigMap", REQUESTS, {"data": gone})
+
+
+def _gzip() -> zlib._Compress:
+    return zlib.compressobj(wbits=31)
 
 
 def _name(number: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fleet.errors import ApplyError
 from fleet.rollout.record import Asked, Entry
 from infra.rollout.lease import Leases
-from infra.rollout.ledger import Ledger, Packed, Stored
+from infra.rollout.ledger import Ledger, Packed, Packer, Stored
 from infra.rollout.site import AWAY_S
 from infra.rollout.waiting import Waiter
 
@@ -30,6 +30,7 @@ class SharedRecord:
     waiter: Waiter
     say: Callable[[str], None] = lambda _text: None
     _known: dict[str, Stored] = field(default_factory=dict)
+    _packer: Packer = field(default_factory=Packer)
     _keys: dict[str, list[str]] = field(default_factory=dict)  # of requests, by region
     _asked: tuple[float, list[Asked]] | None = None  # when they were read, and what there was
 
@@ -38,6 +39,7 @@ class SharedRecord:
         """Be the only one who drives and writes."""
         with self.leases.held(take_over=take_over):
             self._known.clear()
+            self._packer = Packer()
             yield
 
     def require(self, region: str) -> None:
@@ -59,7 +61,7 @@ class SharedRecord:
         Raises ApplyError when it does not for longer than one can wait, and BusyError when
         somebody else writes.
         """
-        record = Packed.of(entries)
+        record = self._packer.pack(entries)
         missing = self._write(record)
         if self._enough(missing, needed):
             return

@@ -134,7 +134,12 @@ class RegionsSite:
             return missing
         serving = part.region.serving()
         racks = part.region.racks
-        absent = sorted(set(racks) - serving - set(part.replicas))
+        parked = part.region.cluster.parked()
+        if waiting := sorted(parked & set(part.replicas)):
+            return (
+                f"{listed(waiting)} is parked, its rack lacks nodes: k3fleet heal or racks uncordon"
+            )
+        absent = sorted(set(racks) - serving - set(part.replicas) - parked)
         if part.forwards and absent:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)

@@ -16,7 +16,7 @@ from rollout_world import started
 import cli.racks_where
 from cli.main import main
 from fleet.load import Fleet, load_fleet
-from infra.rollout.ledger import Ledger, Packed, Stored
+from infra.rollout.ledger import Ledger, Packer, Stored
 from infra.rollout.objects import ClusterObjects
 from lab.racks import RackPlaces
 from lab.rehearsal import Surroundings
@@ -72,6 +72,27 @@ def _places(cluster: WorldCluster) -> type[RackPlaces]:
 
 def told(world: RackWorld, name: str, **labels: str) -> None:
     world.get(NODES, name)["metadata"]["labels"].update(labels)
+
+
+def test_heal_shows_who_has_no_place_before_it_is_done(
+    world: RackWorld, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17 healthy nodes hold 8 replicas; a script sees by the code that there is something to do."""
+    assert main(["heal", "fleet.yaml", "--dry-run"]) == 0
+    assert "nothing to heal" in capsys.readouterr().err
+    world.fall_silent("use1-r01-n05")
+    words = ["heal", "fleet.yaml", "--strategy", "strategy.yaml"]
+    assert main([*words, "--dry-run"]) == 1
+    out = capsys.readouterr().out
+    assert "use1-r01: use1-r01-n05: not Ready" in out
+    assert "use1-r01: park use1-r01-2: no two healthy nodes are left for it" in out
+    assert "8 replicas stay, 0 move or wait, 1 have no place" in out
+    assert main([*words, "--yes", "-o", "json"]) == 0
+    [rack] = json.loads(capsys.readouterr().out)["racks"]
+    assert (rack["ill"], rack["parked"], rack["back"]) == (["use1-r01-n05"], ["use1-r01-2"], [])
+    assert len(world.serving) == 8
+    assert main([*words, "--yes"]) == 0
+    assert "nothing to heal" in capsys.readouterr().err
 
 
 def test_a_rack_that_is_as_written_is_listed_with_0(run: Run) -> None:
@@ -250,7 +271,7 @@ def test_the_floor_refuses_before_anything(run: Run, world: RackWorld) -> None:
 def test_an_open_rollout_refuses(run: Run, world: RackWorld) -> None:
     """Its steps count on every other replica."""
     ledger = Ledger(ClusterObjects(cluster_of(world)))
-    ledger.write(3, Stored(entries=()), Packed.of([started()]))
+    ledger.write(3, Stored(entries=()), Packer().pack([started()]))
     assert world.all(MAPS)
     code, _, err = run("drain", "use1-r01", "use1-r01-n03", "--yes")
     assert (code, world.log) == (3, [])

@@ -44,8 +44,8 @@ regions:
 STRATEGY = """\
 apiVersion: k3fleet/v1
 waves:
-  - {scope: canary, soak: 2s, gates: {min_requests: 5}}
-  - {scope: rest, soak: 1s, gates: {min_requests: 5}}
+  - {scope: canary, soak: 2s, gates: {min_requests: 5, min_replica_requests: 3}}
+  - {scope: rest, soak: 1s, gates: {min_requests: 5, min_replica_requests: 3}}
 at_once: {per_rack: 1, per_region: 1, regions: 2}
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}

@@ -78,6 +78,7 @@ class RackWorld:
     release: str = "r-1"  # of all replicas
     unknown: tuple[str, ...] = ()  # paths of kinds that the API server does not know
     after_write: Callable[[], None] = lambda: None
+    silent: set[str] = field(default_factory=set)  # nodes whose kubelet is gone
     _uids: Any = field(default_factory=count)
 
     @cached_property
@@ -181,6 +182,8 @@ class RackWorld:
         if path not in self.store:
             return _answer(404, {"message": f"{path} not found", "code": 404})
         if method == "DELETE":
+            if body.get("gracePeriodSeconds") == 0 or "gracePeriodSeconds" not in body:
+                self.log.append(f"remove {path.rpartition('/')[2]}")
             return _answer(200, self.store.pop(path))
         now = self.store[path]
         if method == "PUT":
@@ -214,7 +217,20 @@ class RackWorld:
     def _end(self, name: str) -> None:
         """Take a whole group: a pod that is lost has its group made anew."""
         for suffix in ("-0", "-0-1"):
-            self.store.pop(f"{PODS}/{name}{suffix}", None)
+            pod = self.store.get(f"{PODS}/{name}{suffix}")
+            if pod is not None and pod["spec"]["nodeName"] in self.silent:
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            else:
+                self.store.pop(f"{PODS}/{name}{suffix}", None)
+
+    def fall_silent(self, name: str, *, gone: bool = False) -> None:
+        """Let a node be lost: its pods stay as they are, and nobody ends them."""
+        self.silent.add(name)
+        if gone:
+            del self.store[f"{NODES}/{name}"]
+        else:
+            self.get(NODES, name)["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        self.settle()
 
     def _group(self, item: Object) -> None:
         name = item["metadata"]["name"]
@@ -241,7 +257,12 @@ class RackWorld:
 
     def _ready(self, name: str) -> None:
         pods = [self.store.get(f"{PODS}/{name}{suffix}") for suffix in ("-0", "-0-1")]
-        whole = all(pod is not None and pod["spec"]["nodeName"] for pod in pods)
+        whole = all(
+            pod is not None
+            and pod["spec"]["nodeName"]
+            and pod["spec"]["nodeName"] not in self.silent
+            for pod in pods
+        )
         for pod in filter(None, pods):
             held = "True" if whole else "False"
             pod["status"] = {

@@ -116,6 +116,7 @@ class FakeRegion:
     old: dict[str, ReplicaCounts] = field(default_factory=dict)
     card: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by replica
     nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    out_of_work: set[str] = field(default_factory=set)
     stuck: bool = False  # labels have no effect on routing
 
     @property
@@ -181,6 +182,9 @@ class FakeRegion:
 
     def cards(self) -> Mapping[str, Mapping[str, Any]]:
         return {pod.name: self.card.get(pod.replica, {"size": 1}) for pod in self.leaders()}
+
+    def parked(self) -> frozenset[str]:
+        return frozenset(self.out_of_work)
 
     def node_labels(self) -> Mapping[str, Mapping[str, str]]:
         return self.nodes

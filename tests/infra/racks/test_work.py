@@ -108,6 +108,49 @@ def test_it_is_out_of_routing_before_it_goes() -> None:
     assert '"k3fleet.io/routed": null' in rig.world.log[1]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_lost_node_costs_one_replica_and_no_other_is_touched(gone: bool) -> None:
+    """Its pods name a node that ends nothing any more: they are removed without its word."""
+    rig = site()
+    rig.world.fall_silent("r01-n02", gone=gone)
+    assert rig.world.serving == {"r01-0", "r01-2"}
+    assert rig.work().heal() == ()
+    assert rig.world.get(SETS, "r01-1")["spec"]["replicas"] == 0
+    assert rig.world.serving == {"r01-0", "r01-2"}
+    assert rig.world.where("r01-1") == set()
+    assert not any("r01-0" in line or "r01-2" in line for line in rig.world.log)
+    assert "remove r01-1-0" in rig.world.log
+
+
+def test_a_replica_of_a_lost_node_moves_where_there_is_room() -> None:
+    """Both of its pods: the one whose node lives is evicted with it."""
+    rig = site(nodes=8)
+    rig.world.fall_silent("r01-n00")
+    assert rig.work().heal() == ()
+    assert rig.world.serving == {"r01-0", "r01-1", "r01-2"}
+    assert "r01-n00" not in rig.world.where("r01-0")
+
+
+def test_what_was_parked_comes_back_once_there_is_room() -> None:
+    """A node was repaired and uncordoned by hand, which says nothing about replicas."""
+    rig = site()
+    rig.world.fall_silent("r01-n02")
+    rig.work().heal()
+    rig.world.silent.clear()
+    node = rig.world.get(NODES, "r01-n02")
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    node["spec"].pop("unschedulable")
+    assert rig.work().heal() == ("r01-1",)
+    assert rig.world.serving == {"r01-0", "r01-1", "r01-2"}
+
+
+def test_a_pod_that_its_node_still_ends_is_never_removed() -> None:
+    """It writes streams to their end, and holds GPUs until then."""
+    rig = site()
+    rig.work().drain(["r01-n02"])
+    assert not any(line.startswith("remove") for line in rig.world.log)
+
+
 def test_uncordon_brings_back_what_was_parked() -> None:
     """The cordon of the node goes with it."""
     rig = site()

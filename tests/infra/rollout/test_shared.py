@@ -6,16 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rollout_large import large_record
 from rollout_objects import FakeObjects, FakeTime, holder
 from rollout_world import started
 
 from fleet.errors import ApplyError, BusyError
-from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry, Place, RecordedStep
+from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry
 from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
 from infra.rollout.lease import Leases, RegionLease
-from infra.rollout.ledger import KEPT, Ledger, Packed, Stored
+from infra.rollout.ledger import KEPT, Ledger, Packer, Stored
 from infra.rollout.shared import SharedRecord
 from infra.rollout.waiting import Waiter
 
@@ -237,34 +238,21 @@ def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
 
 
 def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
-    """1,800 replicas, one at a time: 3 MB of JSON, and an object may have 1 MiB."""
-    steps = tuple(
-        RecordedStep(
-            wave="rest",
-            places=(Place(replica=f"use{n // 9}-r01-{n % 9}", rack=f"use{n // 9}", region="a"),),
-        )
-        for n in range(1800)
-    )
-    entries: list[Entry] = [started().model_copy(update={"steps": steps})]
-    for number in range(1800 * len(PHASES)):
-        phase, at_s = PHASES[number % len(PHASES)], 1.7e9 + number * 7.123456
-        entries += [
-            Began(at_s=at_s, phase=phase),
-            Ended(at_s=at_s + 3.3, phase=phase, outcome="ok", why=f"us-east: {number} requests"),
-        ]
+    """1,800 replicas, one at a time: 5 MB of JSON, and an object may have 1 MiB."""
+    entries = tuple(large_record())
     objects = FakeObjects()
     ledger = Ledger(objects)
-    stored = ledger.write(1, Stored(entries=()), Packed.of(entries))
+    stored = ledger.write(1, Stored(entries=()), Packer().pack(entries))
     assert stored.item is not None
     assert len(stored.item["binaryData"]["record.jsonl.gz"]) < 900_000
-    assert ledger.read(1).entries == tuple(entries)
+    assert ledger.read(1).entries == entries
 
 
 def test_old_records_leave_the_cluster() -> None:
     """The files of those who drove them stay."""
     ledger = Ledger(FakeObjects())
     for number in range(1, KEPT + 4):
-        ledger.write(number, Stored(entries=()), Packed.of([started()]))
+        ledger.write(number, Stored(entries=()), Packer().pack([started()]))
     ledger.forget_old()
     assert ledger.numbers() == list(range(4, KEPT + 4))
 
@@ -274,8 +262,8 @@ def test_what_a_working_copy_has_is_not_unpacked_again() -> None:
     objects = FakeObjects()
     ledger = Ledger(objects)
     longer = [started(), Began(at_s=1.0, phase="preflight")]
-    ledger.write(1, Stored(entries=()), Packed.of([started()]))
-    ledger.write(2, Stored(entries=()), Packed.of(longer))
+    ledger.write(1, Stored(entries=()), Packer().pack([started()]))
+    ledger.write(2, Stored(entries=()), Packer().pack(longer))
     assert set(ledger.newer({})) == {1, 2}
     assert ledger.newer({1: 1, 2: 1})[2].entries == tuple(longer)
     damaged = dict(objects.items[("ConfigMap", "k3fleet-rollout-0001")])
@@ -286,7 +274,7 @@ def test_what_a_working_copy_has_is_not_unpacked_again() -> None:
 def test_a_damaged_record_is_named() -> None:
     """Nothing may be guessed about what was done."""
     objects = FakeObjects()
-    stored = Ledger(objects).write(1, Stored(entries=()), Packed.of([started()]))
+    stored = Ledger(objects).write(1, Stored(entries=()), Packer().pack([started()]))
     assert stored.item is not None
     objects.write("ConfigMap", {**stored.item, "binaryData": {"record.jsonl.gz": "AAAA"}})
     with pytest.raises(ApplyError, match="east: ConfigMap k3fleet-rollout-0001 is no record"):

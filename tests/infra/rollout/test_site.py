@@ -6,6 +6,7 @@ import pytest
 from rollout_site import DRAIN_S, FIRST, REGION, REPLICAS, Rig, change, roll
 
 from fleet.rollout.record import Phase
+from fleet.rollout.strategy import Floor
 from infra.rollout.driver import Result
 from infra.stack_events import Touched
 
@@ -136,6 +137,19 @@ def test_ready_means_the_new_pods(rig: Rig) -> None:
     rig.at(50.0, lambda: roll(rig, rig.started.new))
     assert rig.do("ready") == Result("ok")
     assert rig.now_s == 50.0
+
+
+def test_a_rollout_goes_past_a_parked_replica_and_waits_before_it(rig: Rig) -> None:
+    """A lost node must not stop all others; but no pods would come of the replica itself."""
+    other = REPLICAS[2]
+    rig.started = rig.started.model_copy(update={"floor": Floor(rack=0.3, region=0.3)})
+    rig.region.out_of_work = {other}
+    change(rig, other, ready=False)
+    assert rig.do("preflight") == Result("ok")
+    rig.region.out_of_work = {FIRST}
+    result = rig.do("preflight")
+    assert result.outcome == "inconclusive"
+    assert f"{FIRST} is parked, its rack lacks nodes" in result.why
 
 
 def test_a_release_that_never_gets_ready_has_failed(rig: Rig) -> None:

@@ -1,0 +1,117 @@
+"""Releases that must not come through, rolled out in the lab: each is caught at the canary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_runs import Here
+from rollout_lab import Lab
+
+from fleet.load import load_fleet
+from fleet.rollout.record import Asked, Ended
+from infra.rollout.journal import Journal
+
+pytestmark = pytest.mark.lab
+
+FLEET = """\
+apiVersion: k3fleet/v1
+name: bad
+release: ./good.yaml
+frontends: {replicas: 1}
+regions:
+  - name: east
+    racks: [{id: e01, healthy_nodes: 4}]
+"""
+STRATEGY = """\
+apiVersion: k3fleet/v1
+waves:
+  - scope: canary
+    soak: 0s
+    gates: {min_requests: 10, min_replica_requests: 10, hit_recovery: 5s}
+  - {scope: rest, soak: 0s}
+at_once: {per_rack: 1, per_region: 1, regions: 1}
+floor: {rack: 0.5, region: 0.5}
+deadlines: {ready: 25s, registered: 30s, gates: 90s}
+on_fail: roll-back
+reruns: 0
+"""
+# Only the image is another one: what is wrong with it shows when it runs, and nowhere else.
+IMAGE = f"example.com/rehearsed/engine@sha256:{'b' * 64}"
+RELEASES = {"good": {"drain_s": "5s"}, "bad": {"drain_s": "5s", "engine": {"image": IMAGE}}}
+CANARY, OTHER = "e01-0", "e01-1"
+
+
+@pytest.fixture(scope="module")
+def lab(shared: Here) -> Iterator[Lab]:
+    """Bring up one region of two replicas."""
+    for name, fields in RELEASES.items():
+        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
+        (shared.folder / f"{name}.yaml").write_text(text)
+    (shared.folder / "strategy.yaml").write_text(STRATEGY)
+    fleet = shared.folder / "fleet.yaml"
+    fleet.write_text(FLEET)
+    ended = shared.run("lab", "up", str(fleet), "-o", "json")
+    assert ended.code == 0, ended.err
+    yield Lab(json.loads(ended.out), load_fleet(fleet).model.repo)
+    assert shared.run("lab", "down", str(fleet)).code == 0
+
+
+def record(here: Here) -> Path:
+    return max((here.work_dir / "lab" / "rollouts").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "phase", "why"),
+    [
+        ("never-ready", "ready", "e01-0: 1 of 2 pods run"),
+        ("blocks", "registered", "kv_cache_block_size is 64, not 128"),
+        ("no-cache", "registered", "runtime_config.kv_event_publishing_enabled is False, not True"),
+        ("garbage", "smoke", "e01-0: plain: does not say 42"),
+        ("leaks", "smoke", "max_marker_leaks: 5 of 5 answers to our own questions"),
+        ("empty", "smoke", "max_empty_answers: 5 of 5 answers to our own questions"),
+        ("slow", "gates", "max_ttft_ratio: "),
+    ],
+)
+def test_a_bad_release_is_caught_at_the_canary_and_turned_back(
+    shared: Here,
+    lab: Lab,
+    fault: str,
+    phase: str,
+    why: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """The other replica never has it, and serves all the while."""
+    before = lab.releases()
+    words = ("fleet.yaml", "./bad.yaml", "--strategy", "strategy.yaml", "--fault", fault)
+    with lab.watched() as seen:
+        ended = shared.run("rollout", "start", *words, "--yes")
+    assert ended.code == 1, ended.err
+    entries = Journal(record(shared)).read()
+    failed = next(e for e in entries if isinstance(e, Ended) and e.outcome == "failed")
+    assert failed.phase == phase
+    assert why in failed.why
+    assert not any(isinstance(entry, Asked) for entry in entries)  # nobody had to be awake
+    assert "rolled-back" in ended.out
+    assert lab.releases() == before
+    assert len(seen.pods[OTHER]) == 1
+    assert seen.fewest == {"east": 1}
+    assert seen.faults == []
+    record_property("caught_s", round(failed.at_s - entries[0].at_s))
+    record_property("back_s", round(entries[-1].at_s - entries[0].at_s))
+
+
+def test_the_same_release_comes_through_once_its_fault_is_gone(shared: Here, lab: Lab) -> None:
+    """So it was the fault that stopped it, not the rehearsal of one."""
+    words = ("fleet.yaml", "./bad.yaml", "--strategy", "strategy.yaml", "--yes")
+    with lab.watched() as seen:
+        ended = shared.run("rollout", "start", *words)
+    assert ended.code == 0, ended.err + ended.out
+    assert seen.faults == []
+    entries = Journal(record(shared)).read()
+    gates = [e.why for e in entries if isinstance(e, Ended) and e.phase == "gates"]
+    assert "max_ttft_ratio: " in gates[0]
+    assert "max_marker_leaks: 0, max_empty_answers: 0, in 5 answers" in gates[0]
