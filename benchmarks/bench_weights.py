@@ -3,8 +3,9 @@
 Both talk to one store on loopback, a process that makes bytes as they are asked for and keeps none
 (virtual_s3.py), and take turns; the ratio of each pair is what holds on a machine that others use.
 Two ways: bytes come through this machine (the rival: upload_fileobj of a body), and the store
-copies (the rival: client.copy). Ours is measured with the store's checksum believed, as the rival
-does, and with every byte read back, which the rival never does.
+copies (the rival: client.copy; files of 16 GiB, since none of their bytes move). Ours is measured
+with the store's checksum believed, as the rival does, and, where bytes move, with every byte read
+back, which the rival never does.
 
 Memory: a sync of 96 x 16 GiB, virtual, in a process of its own that is ended after a sample of its
 49,152 parts; what it holds grows with the parts at once and not with those behind them.
@@ -48,7 +49,7 @@ from infra.weights.places import Places
 from infra.weights.work import Limits
 
 MIB, GIB = 1024**2, 1024**3
-FILES, FILE_BYTES, PAIRS = 4, 256 * MIB, 3
+FILES, FILE_BYTES, PAIRS = 4, 64 * MIB, 3
 SHARDS, SHARD_BYTES, SAMPLE_PARTS = 96, 16 * GIB, 200
 LIMIT_MIB, LEAST_RATIO = 500, 1.0
 SOURCE, TARGET = "k3-source", "k3-target"
@@ -101,8 +102,8 @@ def weights_of(path: Path) -> WeightSet:
     return WeightSet(repo=fleet.model.repo, revision=fleet.release.weights.revision)
 
 
-def sync(path: Path, check_by: CheckBy) -> None:
-    """Fill the region, as the command does."""
+def filling(path: Path, check_by: CheckBy) -> Filling:
+    """Prepare to fill the region, as the command does."""
     fleet = load_fleet(path)
     places = Places(
         fleet=fleet,
@@ -112,9 +113,7 @@ def sync(path: Path, check_by: CheckBy) -> None:
         limits=Limits(),
     )
     needed = needed_by(fleet.model, {"bench": fleet.release})
-    Filling(places=places, needed=needed, regions=("us-east",), check_by=check_by).run(
-        lambda _: None
-    )
+    return Filling(places=places, needed=needed, regions=("us-east",), check_by=check_by)
 
 
 @contextmanager
@@ -167,23 +166,24 @@ def seconds(action: Callable[[], None]) -> float:
 
 def speeds(folder: Path, *, through_us: bool) -> float:
     """Let ours and the rival take turns; print and give the median ratio of their speeds."""
-    sha256, crc = block_digests(FILE_BYTES)
-    rows: dict[str, list[float]] = {"rival": [], "checksum": [], "reading": []}
+    size = FILE_BYTES if through_us else SHARD_BYTES
+    digests = block_digests(size) if through_us else ("a" * 64, "b" * 16)
+    ways: tuple[CheckBy, ...] = ("checksum", "reading") if through_us else ("checksum",)
+    rows: dict[str, list[float]] = {name: [] for name in ("rival", *ways)}
     for _ in range(PAIRS):
         path = fleet_file(folder, "http://127.0.0.1:9", through_us=through_us)
-        manifest = make_manifest(weights_of(path), shards(FILES, FILE_BYTES, sha256, crc))
+        manifest = make_manifest(weights_of(path), shards(FILES, size, *digests))
         with store(manifest) as url:
             rows["rival"].append(seconds(partial(rival, url, manifest, through_us=through_us)))
-        for check_by in ("checksum", "reading"):
+        for check_by in ways:
             with store(manifest) as url:
-                path = fleet_file(folder, url, through_us=through_us)
-                rows[check_by].append(seconds(partial(sync, path, check_by)))
+                ours = filling(fleet_file(folder, url, through_us=through_us), check_by)
+                rows[check_by].append(seconds(partial(ours.run, lambda _: None)))
     ratios = sorted(r / o for r, o in zip(rows["rival"], rows["checksum"], strict=True))
     way = "through this machine" if through_us else "copied by the store"
-    size_mib = FILES * FILE_BYTES / MIB
-    print(f"{way}: {FILES} files of {FILE_BYTES // MIB} MiB")
+    print(f"{way}: {FILES} files of {size // MIB} MiB")
     for name, times in rows.items():
-        print(f"  {name:9} {size_mib / median(times):8.0f} MiB/s  (median of {PAIRS})")
+        print(f"  {name:9} {FILES * size / MIB / median(times):9,.0f} MiB/s  (median of {PAIRS})")
     print(f"  ours to the rival: {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
     return median(ratios)
 
@@ -224,6 +224,6 @@ def main() -> int:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["sync", path]:
-            sync(Path(path), "checksum")
+            filling(Path(path), "checksum").run(lambda _: None)
         case _:
             sys.exit(main())
