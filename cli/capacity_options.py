@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from cli.confirm import YES
-from cli.options import work_dir_option
 from cli.wiring import capacity_clock, chance, work_folder
+from cli.work_dir import work_dir_option
 from fleet.capacity.offers import Offer
 from fleet.capacity.order import Extension, check_fee, read_fee
 from fleet.errors import ConfigError

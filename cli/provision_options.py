@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.options import work_dir_option
 from cli.output import FunctionT, output_option
 from cli.provision_progress import ShownProgress
 from cli.wiring import known_secrets, kubeconfigs, tool_surroundings, work_folder
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
-from infra.clouds.protected import PROTECTED_TYPES
 from infra.protected import PROTECTED
-from infra.provision.ground import LAYERS, FleetStacks, Ground
+from infra.provision.ground import IN_CLUSTER, LAYERS, FleetStacks, Ground
 from infra.provision.guard import Allowed
 from infra.provision.planning import Planning
 from infra.provision.request import Request
@@ -122,7 +122,10 @@ class Asked:
     @property
     def planning(self) -> Planning:
         """Plan for what was asked."""
-        kinds = PROTECTED | PROTECTED_TYPES
+        kinds = PROTECTED
+        if any(layer not in IN_CLUSTER for _, layers in self.request.places for layer in layers):
+            # The clouds' programs load Pulumi's SDK, which takes half a second.
+            kinds |= import_module("infra.clouds.protected").PROTECTED_TYPES
         return Planning(stacks=self.stacks, request=self.request, protected=kinds)
 
 

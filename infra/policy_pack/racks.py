@@ -24,6 +24,7 @@ class _Group:
 
     size: str
     labels: str | None
+    racks: str | None = None  # where a cloud counts in racks instead
 
 
 @functools.cache
@@ -37,6 +38,9 @@ def _whole(resource: Resource, config: Config) -> Faults:
     group = _groups().get(resource.type)
     if group is None or (group.labels is not None and _rack(resource) is None):
         return
+    count = _number(resource.at(group.racks)) if group.racks else None
+    if count is not None and count != 1:
+        yield Fault(resource, f"it has {count} racks", "Make one group for each rack")
     wanted = int(config.get("nodesPerRack", NODES_PER_RACK))
     size = _number(resource.at(group.size))
     if size is None or size == wanted:

@@ -97,8 +97,8 @@ def test_a_complete_fleet_can_be_made(tmp_path: Path) -> None:
             lambda region: region["cluster"].update(
                 secrets_key="arn:aws:kms:eu-west-1:123456789012:key/a"
             ),
-            "regions[0].cluster.secrets_key: a key of eu-west-1, and EKS takes only keys of its "
-            "own region",
+            "regions[0].cluster.secrets_key: a key of eu-west-1, and AWS takes only keys of its "
+            "own region here",
             id="key of another region",
         ),
         pytest.param(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -112,7 +113,8 @@ def write_fleet(folder: Path, cloud: Cloud, change: Change | None = None) -> Pat
         change(data["regions"][0])
     (folder / "us-east02.kubeconfig").write_text(KUBECONFIG)
     path = folder / "fleet.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    copied = json.loads(json.dumps(data))  # YAML would write an anchor for what is there twice
+    path.write_text(yaml.safe_dump(copied, sort_keys=False))
     return path
 
 

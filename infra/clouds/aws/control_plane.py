@@ -16,13 +16,7 @@ def make_cluster(site: Site, network: Network) -> eks.Cluster:
     """Make the control plane and let the administrators in."""
     cluster, place = site.cluster, site.place
     role = control_plane_role(site)
-    # Made before EKS makes it, which would keep the logs for ever.
-    logs = cloudwatch.LogGroup(
-        site.name("logs"),
-        name=f"/aws/eks/{place.name}/cluster",
-        retention_in_days=cluster.log_days,
-        opts=site.options(cloudwatch.LogGroup),
-    )
+    logs = _logs(site)
     made = eks.Cluster(
         site.name("cluster"),
         name=place.name,
@@ -53,6 +47,16 @@ def make_cluster(site: Site, network: Network) -> eks.Cluster:
     for admin in cluster.admins:
         _let_in(site, made, admin)
     return made
+
+
+def _logs(site: Site) -> cloudwatch.LogGroup:
+    """Make the logs' place before EKS makes it, which would keep them for ever."""
+    return cloudwatch.LogGroup(
+        site.name("logs"),
+        name=f"/aws/eks/{site.place.name}/cluster",
+        retention_in_days=site.cluster.log_days,
+        opts=site.options(cloudwatch.LogGroup),
+    )
 
 
 def _secrets_key(site: Site) -> pulumi.Input[str]:

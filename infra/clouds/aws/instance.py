@@ -16,14 +16,15 @@ _TAGGED = ("instance", "volume", "network-interface")
 _BOUNDARY = "k3fleet"
 
 
-def root_disk(size_gib: int) -> ec2.LaunchTemplateBlockDeviceMappingArgs:
-    """Describe the root disk of a node with Amazon Linux."""
+def root_disk(size_gib: int, key: str | None) -> ec2.LaunchTemplateBlockDeviceMappingArgs:
+    """Describe the root disk of a node with Amazon Linux; without a key, the account's own."""
     return ec2.LaunchTemplateBlockDeviceMappingArgs(
         device_name="/dev/xvda",
         ebs=ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_size=size_gib,
             volume_type="gp3",
             encrypted="true",
+            kms_key_id=key,
             delete_on_termination="true",
         ),
     )

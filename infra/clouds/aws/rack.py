@@ -21,8 +21,8 @@ import pulumi
 from pulumi_aws import ec2, eks
 
 from fleet.clouds.aws import Rack
+from fleet.clouds.aws_cards import cards_of
 from fleet.region_spec import RackSpec
-from infra.clouds.aws.cards import cards_of
 from infra.clouds.aws.instance import metadata_by_session, root_disk, tagged, user_data
 from infra.clouds.aws.network import Network
 from infra.clouds.aws.roles import Role
@@ -74,7 +74,9 @@ def make_rack(racks: RackSite, rack: RackSpec) -> eks.NodeGroup:
         release_version=capacity.ami_release,
         capacity_type=CAPACITY_TYPE,
         labels={RACK_LABEL: rack.id},
-        taints=[eks.NodeGroupTaintArgs(key="nvidia.com/gpu", value="true", effect="NO_SCHEDULE")],
+        taints=[
+            eks.NodeGroupTaintArgs(key="nvidia.com/gpu", value="present", effect="NO_SCHEDULE")
+        ],
         launch_template=eks.NodeGroupLaunchTemplateArgs(
             id=template.id, version=template.latest_version.apply(str)
         ),
@@ -125,7 +127,7 @@ def _template(racks: RackSite, rack: RackSpec, capacity: Rack) -> ec2.LaunchTemp
             )
         ),
         network_interfaces=_interfaces(racks, capacity.instance_type),
-        block_device_mappings=[root_disk(capacity.disk_gib)],
+        block_device_mappings=[root_disk(capacity.disk_gib, site.cluster.disk_key)],
         metadata_options=metadata_by_session(),
         user_data=user_data(RAID0),
         tag_specifications=tagged(tags),

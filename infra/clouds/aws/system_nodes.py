@@ -27,7 +27,7 @@ def make_system_nodes(
     wanted = site.cluster.system_nodes
     template = ec2.LaunchTemplate(
         site.name("system-template"),
-        block_device_mappings=[root_disk(wanted.disk_gib)],
+        block_device_mappings=[root_disk(wanted.disk_gib, site.cluster.disk_key)],
         metadata_options=metadata_by_session(),
         tag_specifications=tagged({"Name": f"{site.place.name}-system", **site.place.tags}),
         update_default_version=True,

@@ -15,7 +15,7 @@ from provider_fleets import ADDONS, AWS_COMPUTED, aws_cluster, aws_rack, aws_reg
 from pulumi_mocks import Monitor, Registration, registrations, run_entry
 
 import infra.clouds
-from infra.clouds.aws.cards import card_table
+from fleet.clouds.aws_cards import card_table
 
 ENTRY = Path(infra.clouds.__file__).parents[1] / "cluster"
 RACK = "us-east-r01"
@@ -83,7 +83,9 @@ def test_a_racks_nodes_are_labelled_and_kept_for_engines(made: Made) -> None:
     """Replicas are pinned to the label; only what tolerates the taint may take a GPU node."""
     group = group_of(made()).inputs
     assert group["labels"] == {"k3fleet.io/rack": RACK}
-    assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
+    assert group["taints"] == [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+    ]
     assert group["tags"]["k3fleet:rack"] == RACK
 
 
@@ -168,6 +170,14 @@ def test_nodes_have_encrypted_disks_and_metadata_by_session(made: Made, name: st
         "httpTokens": "required",
         "httpPutResponseHopLimit": 1,
     }
+
+
+def test_disks_are_encrypted_with_a_key_of_ones_own_on_request(made: Made) -> None:
+    """Without one, the account's default key does it."""
+    key = "arn:aws:kms:us-east-1:123456789012:key/disks"
+    for template in of_type(made(disk_key=key), "LaunchTemplate"):
+        (disk,) = template.inputs["blockDeviceMappings"]
+        assert disk["ebs"]["kmsKeyId"] == key
 
 
 def test_what_a_template_makes_is_tagged(made: Made) -> None:
