@@ -72,7 +72,7 @@ _LIMITS = (
     click.option(
         "--part-size",
         type=_Size(MIN_PART_BYTES, MAX_PART_BYTES),
-        default="32MiB",
+        default="16MiB",
         show_default=True,
         help="Of parts that come past here; each of the concurrent ones is held in memory.",
     ),

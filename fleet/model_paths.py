@@ -29,19 +29,23 @@ def description(model: type[BaseModel], path: NodePath) -> str:
 
 
 def model_at(model: type[BaseModel], path: NodePath) -> type[BaseModel] | None:
-    """Follow a path through nested models; list indices stay at the item's model."""
+    """Follow a path through nested models; indices and keys stay at the item's model."""
     current: type[BaseModel] | None = model
+    keyed = False  # the next part is a key of a mapping, and no field
     for part in path:
-        if isinstance(part, int) or current is None:
+        if isinstance(part, int) or keyed or current is None:
+            keyed = False
             continue
         by_key = {field.alias or name: field for name, field in current.model_fields.items()}
-        current = _inner_model(by_key[part].annotation) if part in by_key else None
+        annotation = by_key[part].annotation if part in by_key else None
+        keyed = get_origin(annotation) is dict
+        current = _inner_model(annotation)
     return current
 
 
 def _inner_model(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (tuple, list, Union, UnionType, Annotated):
+    if get_origin(annotation) in (tuple, list, dict, Union, UnionType, Annotated):
         return next(filter(None, map(_inner_model, get_args(annotation))), None)
     return None

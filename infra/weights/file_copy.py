@@ -14,7 +14,7 @@ from fleet.weights.parts import Check, Done, Found, Part, Send, Upload, next_ste
 from infra.weights.digests import read_digests
 from infra.weights.notes_keeper import NotesKeeper
 from infra.weights.store import Store
-from infra.weights.store_errors import ChangedError, DamagedError
+from infra.weights.store_errors import AbsentError, ChangedError, DamagedError
 from infra.weights.uploads import From, Uploads
 from infra.weights.work import Work
 
@@ -132,7 +132,11 @@ class FileCopy:
         self._place.work.skip(self._entry.bytes - missing)
         self._place.work.parts(partial(self._send_part, upload, part) for part in step.missing)
         parts = plan_parts(self._entry.bytes, self._place.part_bytes)
-        self._uploads.complete(self._key, upload, self._entry, parts)
+        try:
+            self._uploads.complete(self._key, upload, self._entry, parts)
+        except AbsentError:
+            if self._held() is None:  # else it was completed, and the answer was lost
+                raise
 
     def _send_part(self, upload: str, part: Part) -> None:
         if self._place.copies_itself:
@@ -147,11 +151,12 @@ class FileCopy:
         self._sent(lambda: self._uploads.send(self._key, upload, part, content))
 
     def _content(self, part: Part) -> bytearray:
-        content = bytearray()
+        content, at = bytearray(part.bytes), 0  # whole at once: growing it would take twice as much
         try:
             for chunk in self._chunks(part):
                 self._place.work.allow(len(chunk))
-                content += chunk
+                content[at : at + len(chunk)] = chunk
+                at += len(chunk)
         except ChangedError as error:
             raise self._changed() from error
         return content

@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
+from fleet.release import moves
 from fleet.weights.hub_listing import Listed
 from fleet.weights.names import folder_name_fault
 from fleet.weights.needs import WeightSet
@@ -99,4 +100,9 @@ def check_revisions(needed: Mapping[WeightSet, tuple[str, ...]]) -> None:
         if fault := folder_name_fault(weights.revision):
             raise ConfigError(
                 f"release {names[0]}: its revision {fault}. Give the commit of {weights.repo}."
+            )
+        if moves(weights.revision):
+            raise ConfigError(
+                f"release {names[0]}: revision {weights.revision} of {weights.repo} is a name that "
+                "moves: a bucket keeps one content for ever. Give the commit."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,8 +60,3 @@ def revision_status(
         open_bytes=sum(upload.bytes for upload in uploads),
         digest=manifest.digest if manifest else "",
     )
-
-
-def node_labels(nodes: Mapping[str, Mapping[str, str]], label: str) -> tuple[int, int]:
-    """Count the nodes that say they hold a revision, and all of them."""
-    return sum(label in labels for labels in nodes.values()), len(nodes)

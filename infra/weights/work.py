@@ -23,7 +23,7 @@ class Limits:
     """How much a run may take. Each of its threads holds one part in memory at most."""
 
     concurrency: int = 8
-    part_bytes: int = 32 * MIB
+    part_bytes: int = 16 * MIB
     copy_bytes: int = 256 * MIB  # of a part that the store copies by itself
     whole_bytes: int = 8 * MIB  # files up to here are sent in one request
     bytes_per_s: float | None = None

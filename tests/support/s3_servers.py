@@ -74,7 +74,7 @@ def client(url: str) -> Any:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300  # a busy machine takes a minute to import moto
     while time.monotonic() < limit and process.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return

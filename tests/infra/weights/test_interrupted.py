@@ -211,6 +211,25 @@ def test_a_body_that_breaks_off_is_gone_on_with(make_site: MakeSite, fault: Faul
         assert any(text.startswith("bytes=1000-") for text in ranges)
 
 
+@pytest.mark.parametrize("kind", ["moto", "ministack"])
+def test_an_answer_that_is_lost_is_found_out(make_site: MakeSite, kind: str) -> None:
+    """The store has made the object; asked again, one of them no longer knows the upload."""
+    site = make_site(kind)
+    site.publish(FILES)
+    lost: set[tuple[str, str]] = set()
+
+    def lose(asked: Asked) -> Fault | None:
+        if asked.what not in ("complete", "begin") or (asked.what, asked.key) in lost:
+            return None
+        lost.add((asked.what, asked.key))
+        return Fault(after=True, drop=True)
+
+    site.proxy.rule = lose
+    site.sync()
+    assert len(lost) == 2 * (len(FILES) - 2)
+    assert site.digests(EAST) == digests(FILES)
+
+
 def test_a_file_that_arrives_wrong_is_sent_again(make_site: MakeSite) -> None:
     """Moto takes a part with a wrong checksum; reading back finds it."""
     site = make_site()

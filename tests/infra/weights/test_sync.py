@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from s3_servers import Asked, Fault
 from weights_site import BUCKETS, PART_BYTES, SMALL_LIMITS, SOURCE, Site, model_files, shard_name
 
 from fleet.errors import BusyError, ConfigError, FleetError, StoreError, WeightsError
+from fleet.weights_spec import StoreSpec
+from infra.weights.store import Store, connect
 from infra.weights.work import Limits
 
 MakeSite = Callable[..., Site]
@@ -282,6 +285,47 @@ def test_a_run_that_lost_its_lock_writes_nothing_more(make_site: MakeSite) -> No
     assert site.client.get_object(Bucket=EAST, Key=site.lock_key)["Body"].read() == (
         b'{"process": "other"}'
     )
+
+
+def test_a_lock_that_nobody_renews_is_taken(
+    make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the store's own clock; its holder's next write then fails."""
+    site = make_site()
+    site.publish(FILES)
+    site.client.put_object(Bucket=EAST, Key=site.lock_key, Body=b'{"holder": "x", "process": "y"}')
+    monkeypatch.setattr("infra.weights.lock.LENGTH_S", -10.0)
+    site.sync()
+    assert site.digests(EAST) == digests(FILES)
+    assert site.lock_key not in site.keys(EAST)
+
+
+def test_a_tokenizer_json_is_made_where_there_is_none(make_site: MakeSite) -> None:
+    """Once, at the source; from there it goes everywhere, as a file like the others."""
+    site = make_site()
+    without = {name: content for name, content in FILES.items() if name != "tokenizer.json"}
+    given = {"tiktoken.model": b"vocabulary", "tokenizer_config.json": b"{}"}
+    site.publish(without | given)
+
+    def make(files: Mapping[str, bytes]) -> bytes:
+        assert files == given
+        return b'{"made": 1}'
+
+    replace(site.filling(), make_tokenizer=make).run(lambda _works: None)
+    assert site.get(EAST, "tokenizer.json") == site.get(SOURCE, "tokenizer.json") == b'{"made": 1}'
+    assert "tokenizer.json" in site.get(EAST, MANIFEST).decode()
+
+
+def test_a_bucket_elsewhere_is_named(make_site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies across regions by mistake cost money and days."""
+    site = make_site()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", site.url)
+    site.client.create_bucket(
+        Bucket="k3-elsewhere", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    spec = StoreSpec(bucket="k3-elsewhere", region="us-east-1")
+    with pytest.raises(ConfigError, match="is in eu-west-1, not in us-east-1"):
+        Store(spec, connect(spec, 1)).check_region()
 
 
 def test_parts_of_another_size_are_not_mixed(make_site: MakeSite) -> None:

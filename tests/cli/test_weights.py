@@ -1,0 +1,161 @@
+"""`k3fleet weights` as an operator meets it: results, exit codes, and nothing done unasked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from s3_servers import CREDENTIALS, s3_server
+from weights_site import BUCKETS, SOURCE, Site, model_files, shard_name
+
+from cli.main import main
+
+EAST = BUCKETS["us-east"]
+FILES = model_files(2)
+FIRST = shard_name(1, 2)
+OLD = "0" * 40
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as found:
+        yield found
+
+
+@pytest.fixture
+def site(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    made = Site(folder=tmp_path, kind="moto", url=url)
+    made.make_buckets()
+    made.publish(FILES)
+    return made
+
+
+@pytest.fixture
+def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(command: str, *words: str) -> tuple[int, str, str]:
+        work = ("--work-dir", str(site.work_dir))
+        code = main(["weights", command, str(site.fleet_file), *work, *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def data(answer: tuple[int, str, str]) -> Any:
+    code, out, said = answer
+    assert code == 0, said
+    return json.loads(out)
+
+
+def test_from_an_empty_region_to_a_verified_one(site: Site, run: Run) -> None:
+    """The way of a launch: look, fill, look again; the digest is the one to pin."""
+    plan = data(run("plan", "-o", "json"))
+    assert plan["source"][0]["manifest"] is None
+    assert site.keys(EAST) == []
+    synced = data(run("sync", "-o", "json"))
+    digest = synced["weights"][0]["manifest"]
+    manifest = site.get(EAST, "k3fleet-manifest.json")
+    assert digest == hashlib.sha256(manifest).hexdigest()
+    [left] = data(run("plan", "-o", "json"))["regions"]["us-east"]
+    assert (left["send"], left["check"], left["is_published"]) == ([], [], True)
+    states = {one["place"]: one["state"] for one in data(run("status", "-o", "json"))}
+    assert states == {"source": "complete", "us-east": "complete"}
+    [verified] = data(run("verify", "--deep", "-o", "json"))["us-east"]
+    assert (verified["deep"], verified["findings"], verified["digest"]) == (True, [], digest)
+
+
+def test_a_dry_run_writes_nothing(site: Site, run: Run) -> None:
+    """Neither into a bucket nor onto the disk."""
+    before = site.keys(SOURCE)
+    code, out, said = run("sync", "--dry-run")
+    assert code == 0, said
+    assert "no manifest" in out
+    assert (site.keys(SOURCE), site.keys(EAST)) == (before, [])
+    assert not site.work_dir.exists()
+
+
+def test_findings_are_exit_code_1(site: Site, run: Run) -> None:
+    """Judged, and not right: a script must not go on."""
+    data(run("sync", "-o", "json"))
+    site.put(EAST, FIRST, b"x" * len(FILES[FIRST]))
+    code, out, _ = run("verify", "--deep")
+    assert code == 1
+    assert f"'{FIRST}': corrupted" in out
+
+
+def test_gc_deletes_only_with_a_yes(site: Site, run: Run) -> None:
+    """Nobody can be asked in a pipeline, so it has to be said."""
+    data(run("sync", "-o", "json"))
+    old = f"{site.prefix}/{OLD}/k3fleet-manifest.json"
+    site.client.put_object(Bucket=EAST, Key=old, Body=b"{}")
+    assert run("gc")[0] == 3  # no stack says what runs
+    folder = site.work_dir / "pulumi/serving-us-east"
+    folder.mkdir(parents=True)
+    told = {"fleet": str(site.fleet_file), "region": "us-east", "kubeconfig": "/kube"}
+    config = {f"k3fleet-serving:{key}": value for key, value in told.items()}
+    (folder / "Pulumi.serving-us-east.yaml").write_text(json.dumps({"config": config}))
+    [listed] = data(run("gc", "--dry-run", "-o", "json"))
+    needs = {one["revision"]: bool(one["needed_by"]) for one in listed["revisions"]}
+    assert needs == {site.weights.revision: True, OLD: False}
+    code, _, said = run("gc")
+    assert (code, "Give --yes" in said) == (3, True)
+    assert old in site.keys(EAST)
+    assert run("gc", "--yes")[0] == 0
+    assert old not in site.keys(EAST)
+    assert site.digests(EAST).keys() == FILES.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--region", "us-wset"), "--region us-wset: has no bucket"),
+        (("--part-size", "1MB"), "is not between"),
+        (("--rate", "fast"), "is not a size"),
+        (("--release", "no-such"), "unknown release 'no-such'"),
+        (("--hub-listing", "/nonexistent"), "cannot be read"),
+    ],
+)
+def test_wrong_words_are_exit_code_3(
+    site: Site, run: Run, words: tuple[str, ...], why: str
+) -> None:
+    """Before anything is asked of a store."""
+    code, _, said = run("sync", *words)
+    assert (code, why in said) == (3, True), said
+    assert site.keys(EAST) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        pytest.param({}, None, id="right"),
+        pytest.param({"oid": "0" * 64}, "has another SHA-256 than at the hub", id="digest"),
+        pytest.param({"size": 1}, "1 at the hub", id="size"),
+    ],
+)
+def test_a_source_is_compared_with_the_hubs_listing(
+    site: Site, run: Run, change: dict[str, object], wrong: str | None
+) -> None:
+    """A shard that was cut on its way from the hub would else be copied into every region."""
+    content = FILES[FIRST]
+    large = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), **change}
+    listing = site.folder / "listing.json"
+    listing.write_text(json.dumps([{"type": "file", "path": FIRST, "lfs": large}]))
+    code, _, said = run("sync", "--hub-listing", str(listing))
+    assert code == (15 if wrong else 0), said
+    assert (wrong or "") in said
+
+
+def test_without_the_section_it_says_what_to_write(site: Site, run: Run) -> None:
+    """A fleet whose weights somebody else brings has none."""
+    lines = site.fleet_file.read_text().split("weights:")[0]
+    site.fleet_file.write_text(lines)
+    code, _, said = run("status")
+    assert code == 3
+    assert "weights: not set" in said
