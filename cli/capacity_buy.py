@@ -39,7 +39,14 @@ from fleet.region_spec import RegionSpec
 from infra.capacity.aws_access import check_account
 from infra.capacity.aws_blocks import read_blocks
 from infra.capacity.aws_market import extension_offers, fresh
-from infra.capacity.buying import require_no_idle_blocks, settle_open_orders, wait_for_payment
+from infra.capacity.buying import (
+    EXTENSION_PAID,
+    require_no_idle_blocks,
+    require_opted_in,
+    settle_open_orders,
+    wait_for_extension,
+    wait_for_payment,
+)
 from infra.capacity.purchase import purchase, till_of
 
 WAIT = click.option(
@@ -94,6 +101,7 @@ def buy(fleet_file: Path, offer_id: str, work_dir: Path | None, output: str, **o
         offer = fresh(at.access, quoted)
         order = _order(at, region, account, offer, options)
         check_fee(offer, max_fee=order.max_fee, expect_fee=None)
+        require_opted_in(at.access, offer)
         till_of(at.access, order).rehearse()
         _say_offer(offer)
         agree(offer, offer.racks, options)
@@ -107,6 +115,7 @@ def buy(fleet_file: Path, offer_id: str, work_dir: Path | None, output: str, **o
 @click.option("--for", "more_s", type=DURATION, required=True, help="How much longer.")
 @ABANDON
 @money_options
+@WAIT
 @work_dir_option
 @output_option
 def extend(
@@ -123,7 +132,7 @@ def extend(
     at = desk(fleet_file, work_dir)
     with at.receipts.locked():
         if settled := _settled(at, options["abandon"]):
-            return _end(at, settled, 0.0, output)
+            return _end(at, settled, options["wait_s"], output)
         region, block = _own_block(at, reservation)
         found = extension_offers(at.access, block.region, reservation, hours)
         if not found:
@@ -139,7 +148,7 @@ def extend(
         _say_extension(extension)
         agree(extension, len(block.reservations), options)
         receipt = purchase(till_of(at.access, order), order, at.receipts, at.clock)
-        return _end(at, [(order, receipt)], 0.0, output)
+        return _end(at, [(order, receipt)], options["wait_s"], output)
 
 
 def _settled(at: Desk, abandon: Sequence[str]) -> list[tuple[Order, Receipt]]:
@@ -225,14 +234,12 @@ def _tell(*lines: str) -> None:
 
 def _end(at: Desk, ended: Iterable[tuple[Order, Receipt]], wait_s: float, output: str) -> int:
     """Wait for the payment, and say what to write into the fleet file."""
+    within = timedelta(seconds=wait_s)
     told, pending = [], False
     for order, receipt in ended:
-        blocks: list[Block] = []
-        if isinstance(order.goods, Offer):
-            region, within = order.goods.region, timedelta(seconds=wait_s)
-            blocks = wait_for_payment(at.access, region, receipt.bought, at.clock, within)
-            pending |= not blocks or any(item.state not in GOOD_STATES for item in blocks)
-        told.append(_told(order, receipt, blocks))
+        states = _paid(at, order, receipt, within)
+        pending |= not states or not set(states.values()) <= {*GOOD_STATES, EXTENSION_PAID}
+        told.append(_told(order, receipt, states))
     if output == "json":
         print_json(told if len(told) > 1 else told[0])
     else:
@@ -243,7 +250,16 @@ def _end(at: Desk, ended: Iterable[tuple[Order, Receipt]], wait_s: float, output
     return EXIT_INVALID if pending else EXIT_GO
 
 
-def _told(order: Order, receipt: Receipt, blocks: list[Block]) -> dict[str, Any]:
+def _paid(at: Desk, order: Order, receipt: Receipt, within: timedelta) -> dict[str, str]:
+    """Wait for a payment; give the state of each block, or of the extended reservation."""
+    goods = order.goods
+    if isinstance(goods, Extension):
+        return {goods.reservation: wait_for_extension(at.access, goods, at.clock, within)}
+    blocks = wait_for_payment(at.access, goods.region, receipt.bought, at.clock, within)
+    return {block.id: block.state for block in blocks}
+
+
+def _told(order: Order, receipt: Receipt, states: dict[str, str]) -> dict[str, Any]:
     goods = order.goods
     bought = [
         {
@@ -259,7 +275,7 @@ def _told(order: Order, receipt: Receipt, blocks: list[Block]) -> dict[str, Any]
         "found_later": receipt.found_later,
         "fee": str(goods.fee),
         "currency": goods.currency,
-        "states": {block.id: block.state for block in blocks},
+        "states": states,
         "zone": goods.zone if isinstance(goods, Offer) else None,
         "racks": list(order.racks),
         "bought": bought,

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from cli.confirm import YES
-from cli.options import work_dir_option
 from cli.wiring import capacity_clock, chance, work_folder
+from cli.work_dir import work_dir_option
 from fleet.capacity.offers import Offer
 from fleet.capacity.order import Extension, check_fee, read_fee
 from fleet.errors import ConfigError
@@ -43,9 +43,13 @@ class Desk:
     """What every command needs: the fleet, AWS, the receipts, and the time."""
 
     fleet: Fleet
-    access: AwsAccess
     receipts: Receipts
     clock: Clock
+
+    @property
+    def access(self) -> AwsAccess:
+        """Reach AWS with this machine's credentials; raises CloudError when there are none."""
+        return default_access()
 
 
 def desk(fleet_file: Path, work_dir: Path | None) -> Desk:
@@ -55,7 +59,6 @@ def desk(fleet_file: Path, work_dir: Path | None) -> Desk:
     mark(folder)
     return Desk(
         fleet=fleet,
-        access=default_access(),
         receipts=Receipts(folder / "capacity"),
         clock=capacity_clock(),
     )

@@ -16,12 +16,10 @@ from cli.options import DURATION
 from cli.output import output_option, print_json, print_line, print_table
 from cli.plain import plain
 from fleet.capacity.blocks import OVER_STATES, Block, Claim
-from fleet.capacity.claims import account_of, aws_claims, require_aws
-from fleet.capacity.deadlines import Timetable, timetable
+from fleet.capacity.deadlines import CLOUDS, Timetable, timetable
 from fleet.capacity.verdicts import Alarm, Watch, alarms, is_shown, overdue, served_racks, utc_text
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
-from infra.capacity.aws_access import check_account
-from infra.capacity.aws_blocks import read_blocks, with_health
+from infra.capacity.readers import readers
 from infra.capacity.scale_in import find_group, schedule
 
 
@@ -82,9 +80,11 @@ def status(fleet_file: Path, work_dir: Path | None, output: str, **options: Any)
 
 
 def _picture(at: Desk, options: dict[str, Any]) -> _Picture:
-    claims = aws_claims(at.fleet)
+    watched = readers(at.fleet, lambda: at.access)
+    claims = [claim for reader in watched for claim in reader.claims()]
     name, now = at.fleet.spec.name, at.clock.now()
-    blocks = [block for block in _blocks(at) if is_shown(block, claims, name)]
+    there = [block for reader in watched for block in reader.blocks()]
+    blocks = [block for block in there if is_shown(block, claims, name)]
     tables = _tables(at, blocks, claims, options["at_once"])
     watch = Watch(fleet=name, now=now, notice=timedelta(seconds=options["notice_s"]))
     orders = [order.id for order in at.receipts.open_orders()]
@@ -102,14 +102,6 @@ def _picture(at: Desk, options: dict[str, Any]) -> _Picture:
     )
 
 
-def _blocks(at: Desk) -> list[Block]:
-    found: list[Block] = []
-    for region in dict.fromkeys(cluster.region for _, cluster in require_aws(at.fleet)):
-        check_account(at.access, region, account_of(at.fleet, region))
-        found += with_health(at.access, region, read_blocks(at.access, region))
-    return found
-
-
 def _tables(
     at: Desk, blocks: Sequence[Block], claims: Sequence[Claim], at_once: int
 ) -> dict[str, Timetable]:
@@ -122,7 +114,7 @@ def _tables(
             at_once=at_once,
         )
         for block in blocks
-        if block.ends_at is not None and block.state not in OVER_STATES
+        if block.cloud in CLOUDS and block.ends_at and block.state not in OVER_STATES
         for rack in served_racks(block, claims)
     }
 

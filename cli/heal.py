@@ -11,13 +11,14 @@ import click
 from cli.confirm import YES, confirm
 from cli.output import output_option, print_json, print_line
 from cli.racks_where import FLEET_FILE, REGION, in_region, places, where_options
-from cli.racks_work import RackJob, as_json, job_of, lines
+from cli.racks_work import as_json, lines, say
 from cli.rollout_plan import STRATEGY
 from fleet.errors import EXIT_GO, EXIT_NO_GO
 from fleet.racks.moves import ailing, returning
 from fleet.racks.seen import RackSeen
+from fleet.rollout.strategy import load_strategy
 from infra.racks.reader import read_racks
-from infra.racks.work import Planned
+from infra.racks.work import Planned, RackWork
 from lab.racks import RackPlaces
 
 
@@ -49,23 +50,29 @@ def heal(fleet_file: Path, region: str | None, **options: Any) -> int:
         k3fleet heal fleets/demo.yaml --region us-east --yes
     """
     found = places(fleet_file, options)
-    jobs = [
-        (job, job.work.plan(ailing(rack, found.fleet.hardware.gpus_per_node)))
+    strategy = load_strategy(options["strategy_file"])
+    for name in in_region(found, region):
+        found.require_no_rollout(name)
+    works = [
+        (work, work.plan(ailing(rack, work.gpus)))
         for rack in _racks(found, region)
-        for job in [job_of(found, rack.id, options, "heal")]
+        for work in [found.work(rack.id, strategy, whole=False, say=say)]
     ]
-    todo = [(job, planned) for job, planned in jobs if _has_work(planned)]
-    for job, planned in todo:
-        job.work.require_possible(planned)
-        for line in _lines(job, planned):
-            print_line(line) if options["output"] == "table" else click.echo(line, err=True)
+    todo = [(work, planned) for work, planned in works if _has_work(planned)]
+    for work, planned in todo:
+        work.require_possible(planned)
+        for line in _lines(work, planned):
+            if options["output"] == "table":
+                print_line(line)
+            else:
+                say(line)
     back: dict[str, tuple[str, ...]] = {}
     if todo and not options["dry_run"]:
         confirm(yes=options["yes"], what="Heal?")
-        for job, _ in todo:
-            with job.held() as work:
-                back[work.rack] = work.heal()
-                work.wait_serving(back[work.rack])
+        for work, _ in todo:
+            with found.held(work, "heal", take_over=options["take_over"]) as held:
+                back[work.rack] = held.heal()
+                held.wait_serving(back[work.rack])
     if not todo:
         click.echo("nothing to heal", err=True)
     if options["output"] == "json":
@@ -86,8 +93,8 @@ def _has_work(planned: Planned) -> bool:
     return bool(planned.moves or returning(planned.settled, planned.rack.parked))
 
 
-def _lines(job: RackJob, planned: Planned) -> list[str]:
-    gpus = job.work.gpus
+def _lines(work: RackWork, planned: Planned) -> list[str]:
+    gpus = work.gpus
     ill = {node.name: ", ".join(node.sick(gpus)) for node in planned.rack.nodes if node.sick(gpus)}
     why = [f"{name}: {ill.get(name, 'there is no such node')}" for name in sorted(planned.nodes)]
     back = [
@@ -95,22 +102,22 @@ def _lines(job: RackJob, planned: Planned) -> list[str]:
         for name in returning(planned.settled, planned.rack.parked)
     ]
     plan = lines(planned) if planned.nodes else []
-    return [f"{job.work.rack}: {line}" for line in (*why, *plan, *back)]
+    return [f"{work.rack}: {line}" for line in (*why, *plan, *back)]
 
 
 def _told(
-    todo: list[tuple[RackJob, Planned]],
+    todo: list[tuple[RackWork, Planned]],
     back: Mapping[str, tuple[str, ...]],
     options: Mapping[str, Any],
 ) -> dict[str, object]:
     racks = [
         {
-            "rack": job.work.rack,
+            "rack": work.rack,
             "ill": sorted(planned.nodes),
             **as_json(planned),
             "parked": list(planned.settled.drop),
-            "back": list(back.get(job.work.rack, ())),
+            "back": list(back.get(work.rack, ())),
         }
-        for job, planned in todo
+        for work, planned in todo
     ]
     return {"dry_run": options["dry_run"], "racks": racks}

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from cli.lab_usage import print_usage
-from cli.options import lab_options, work_dir_option
+from cli.options import lab_options
 from cli.output import output_option, print_json, print_table
 from cli.wiring import surroundings, work_folder
+from cli.work_dir import work_dir_option
 from fleet.load import load_fleet
 from lab.keep import keep_lab
 from lab.leftovers import end_lab

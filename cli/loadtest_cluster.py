@@ -10,9 +10,10 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.loadtest_output import show_judged
-from cli.options import DURATION, work_dir_option
+from cli.options import DURATION
 from cli.output import output_option, print_facts, print_json, print_line
 from cli.wiring import surroundings
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
 from fleet.plan import make_plan

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.work_dir import work_dir_option
 from fleet.units import UnitError, parse_duration
 from loadtest.settings import LEAST_SEED, MOST_SEED
 
@@ -60,12 +61,6 @@ def lab_options(command: FunctionT) -> FunctionT:
         command = option(command)
     return command
 
-
-work_dir_option = click.option(
-    "--work-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where state and reports go. Default: .k3fleet/FLEET_NAME",
-)
 
 _LAB_OPTIONS = (
     click.option(

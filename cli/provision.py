@@ -9,6 +9,7 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.provision_options import (
+    OVERWRITE,
     POLICY_PACK,
     REFRESH,
     Asked,
@@ -16,7 +17,7 @@ from cli.provision_options import (
     asked,
     which_options,
 )
-from cli.provision_output import is_changed, print_done, print_plan_json, show_plan
+from cli.provision_output import is_changed, print_done, print_errors, print_plan_json, show_plan
 from cli.wiring import user_name
 from fleet.errors import EXIT_GO, EXIT_NO_GO, RefusedError
 from infra.provision.applying import Applying
@@ -29,6 +30,7 @@ from infra.provision.run import Taking, act, held, plan
 @click.command()
 @which_options
 @REFRESH
+@OVERWRITE
 @allow_options
 @POLICY_PACK
 @YES
@@ -66,6 +68,7 @@ def destroy(fleet_file: Path, **options: Any) -> int:
 @click.command()
 @which_options
 @REFRESH
+@OVERWRITE
 @allow_options
 @POLICY_PACK
 @click.option(
@@ -89,8 +92,8 @@ def preview(fleet_file: Path, expect_no_changes: bool, **options: Any) -> int:
             print_plan_json(planned)
         else:
             show_plan(planned, err=False)
-        for error in filter(None, (one.error for one in planned)):
-            raise error
+        if code := print_errors([one.error for one in planned if one.error]):
+            return code
         if expect_no_changes:
             drifted = any(is_changed(stack) for one in planned for stack in one.stacks)
             return EXIT_NO_GO if drifted else EXIT_GO
@@ -108,7 +111,7 @@ def _take(fleet_file: Path, options: dict[str, Any], action: Taking, question: s
         _require_allowed(planned)
         if any(stack for one in planned for stack in one.stacks):
             confirm(yes=options["yes"], what=question)
-        done = act(Applying(planning=what.planning), planned, action)
+        done = act(Applying(planning=what.planning, again=not options["yes"]), planned, action)
         _say_what_stays(what, planned)
         return print_done(done, planned, options["output"])
 

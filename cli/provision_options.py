@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.options import work_dir_option
 from cli.output import FunctionT, output_option
 from cli.provision_progress import ShownProgress
 from cli.wiring import known_secrets, kubeconfigs, tool_surroundings, work_folder
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_fleet
-from infra.clouds.protected import PROTECTED_TYPES
 from infra.protected import PROTECTED
-from infra.provision.ground import LAYERS, FleetStacks, Ground
+from infra.provision.ground import IN_CLUSTER, LAYERS, FleetStacks, Ground
 from infra.provision.guard import Allowed
 from infra.provision.planning import Planning
 from infra.provision.request import Request
@@ -57,6 +57,11 @@ _WHICH = (
 REFRESH = click.option(
     "--refresh", is_flag=True, help="Compare with what is there, not with what Pulumi remembers."
 )
+OVERWRITE = click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Take back fields that somebody changed by hand; else the API server calls it a conflict.",
+)
 POLICY_PACK = click.option(
     "--policy-pack",
     "policy_packs",
@@ -78,6 +83,17 @@ _ALLOW = (
         "--allow-restart", metavar="X", multiple=True, help=f"Restart replica X, {_NAMED}."
     ),
 )
+
+
+# For a command that looks at everything.
+ALL_OPTIONS: Mapping[str, Any] = {
+    "regions": (),
+    "every": True,
+    "only": (),
+    "since": None,
+    "kubeconfig": None,
+    "work_dir": None,
+}
 
 
 def which_options(command: FunctionT) -> FunctionT:
@@ -106,7 +122,10 @@ class Asked:
     @property
     def planning(self) -> Planning:
         """Plan for what was asked."""
-        kinds = PROTECTED | PROTECTED_TYPES
+        kinds = PROTECTED
+        if any(layer not in IN_CLUSTER for _, layers in self.request.places for layer in layers):
+            # The clouds' programs load Pulumi's SDK, which takes half a second.
+            kinds |= import_module("infra.clouds.protected").PROTECTED_TYPES
         return Planning(stacks=self.stacks, request=self.request, protected=kinds)
 
 
@@ -132,6 +151,7 @@ def _ground(fleet: Fleet, options: Mapping[str, Any], show: ShownProgress) -> Gr
         now=lambda: datetime.now(UTC),
         clock=time.monotonic,
         fetches=own != "true",
+        force=options.get("overwrite", False),
     )
 
 

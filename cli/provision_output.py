@@ -9,7 +9,7 @@ import click
 
 from cli.output import print_json, print_table
 from cli.plain import plain
-from fleet.errors import EXIT_GO
+from fleet.errors import EXIT_GO, FleetError
 from infra.provision.request import Done, Planned, StackPlan, StackResult
 from infra.stack_events import CHANGES_NOTHING, Touched
 
@@ -80,6 +80,11 @@ def print_done(done: Sequence[Done], planned: Sequence[Planned], output: str) ->
         ]
         rows += [[plan.region or "global", "failed", "cannot be planned", 0.0] for plan in failed]
         print_table(["stack", "status", "changes", "seconds"], rows)
+    return print_errors(errors)
+
+
+def print_errors(errors: Sequence[FleetError]) -> int:
+    """Print what went wrong; give the exit code, that of the first."""
     for error in errors:
         _line(f"error: {error}", err=True)
     return errors[0].exit_code if errors else EXIT_GO

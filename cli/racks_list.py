@@ -15,7 +15,7 @@ from cli.racks_picture import racks_picture
 from cli.racks_where import FLEET_FILE, RACK, REGION, places, racks_asked, where_options
 from fleet.errors import EXIT_GO, EXIT_NO_GO, ConfigError
 from fleet.racks.differences import Difference, Expected, differences
-from fleet.racks.picture import picture
+from fleet.racks.picture import Picture, picture
 from fleet.racks.seen import NodeSeen, RackSeen
 from fleet.racks.svg import svg
 
@@ -203,7 +203,7 @@ def _print_differences(named: Sequence[Difference]) -> None:
         print_line("as the fleet file says")
 
 
-def _print_picture(drawn: Sequence[Any]) -> None:
+def _print_picture(drawn: Sequence[Picture]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH)

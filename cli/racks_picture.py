@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -15,6 +16,7 @@ from fleet.racks.picture import Picture, Row
 
 COLOURS = ("blue", "green", "magenta", "cyan", "yellow")
 SERVES, AWAY, IDLE, LOST = "■", "□", "·", "x"
+_LINE = 44  # columns of a headline's line: two racks fit side by side
 LEGEND = "■ serves  □ does not serve  · idle  x sick, cordoned or missing"
 
 
@@ -36,7 +38,8 @@ def _rack(picture: Picture, colours: Mapping[str, str]) -> Panel:
                 f"{row.number:02d}", Text(plain(row.node)), _gpus(row, colours), _says(row)
             )
     title = Text(plain(f"{picture.region} {picture.id}".strip()))
-    return Panel(table, title=title, subtitle=Text(plain(picture.headline)), expand=False)
+    headline = Text("\n".join(wrap(plain(picture.headline), _LINE)))
+    return Panel(Group(headline, table), title=title, expand=False)
 
 
 def _gpus(row: Row, colours: Mapping[str, str]) -> Text:

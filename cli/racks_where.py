@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from cli.options import work_dir_option
 from cli.output import FunctionT
 from cli.rollout_status import FLEET_FILE, LAB
 from cli.wiring import surroundings
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.racks.seen import RackSeen

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +10,19 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.output import FunctionT, output_option, print_json, print_line
+from cli.plain import plain
 from cli.racks_where import FLEET_FILE, places, where_options
 from cli.rollout_plan import STRATEGY
 from fleet.errors import EXIT_GO, ConfigError
-from fleet.racks.seen import RackSeen
 from fleet.racks.wording import named
 from fleet.rollout.strategy import load_strategy
 from infra.racks.work import Planned, RackWork
-from lab.interrupts import interruptible
-from lab.racks import RackPlaces, waiter
-from lab.rollout import who
+from lab.racks import RackPlaces
 
-_RACK = click.argument("rack")
-_NODES = click.argument("nodes", nargs=-1, metavar="[NODE]...")
 _OPTIONS = (
+    FLEET_FILE,
+    click.argument("rack"),
+    click.argument("nodes", nargs=-1, metavar="[NODE]..."),
     YES,
     STRATEGY,
     click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
@@ -38,11 +34,15 @@ _OPTIONS = (
     where_options,
     output_option,
 )
+_MOVES = {
+    "drop": "park {}: no two healthy nodes are left for it",
+    "move": "move {} within the rack",
+}
 
 
 def work_options(command: FunctionT) -> FunctionT:
     """Add rack, nodes, and the options of all commands that touch a rack."""
-    for option in reversed((FLEET_FILE, _RACK, _NODES, *_OPTIONS)):
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
@@ -61,12 +61,15 @@ def cordon(
     Example:
         k3fleet racks cordon fleets/demo.yaml use1-r01 use1-r01-n03
     """
-    job = rack_job(fleet_file, rack, options, "cordon", during_rollout=during_rollout)
-    asked = job.nodes(nodes)
-    if job.goes_on([f"cordon {named(asked)}"], "Cordon?"):
-        with job.held() as work:
+    found, work = _work(fleet_file, rack, options, check_rollout=not during_rollout)
+    asked = _nodes(work, nodes)
+    if _goes_on([f"cordon {named(asked)}"], "Cordon?", options):
+        if during_rollout:  # its driver has the lease
             work.cordon(asked)
-    return job.end(cordoned=sorted(asked))
+        else:
+            with found.held(work, "cordon", take_over=options["take_over"]) as held:
+                held.cordon(asked)
+    return _told(rack, options, cordoned=sorted(asked))
 
 
 @click.command()
@@ -83,14 +86,14 @@ def drain(fleet_file: Path, rack: str, nodes: tuple[str, ...], **options: Any) -
         k3fleet racks drain fleets/demo.yaml use1-r01 use1-r01-n03 --dry-run
         k3fleet racks drain fleets/demo.yaml use1-r01 use1-r01-n03
     """
-    job = rack_job(fleet_file, rack, options, "drain", whole=not nodes)
-    asked = job.nodes(nodes)
-    planned = job.work.plan(asked)
-    job.work.require_possible(planned)
-    if job.goes_on(lines(planned), "Drain?"):
-        with job.held() as work:
-            work.drain(asked)
-    return job.end(drained=sorted(asked), **as_json(planned))
+    found, work = _work(fleet_file, rack, options, whole=not nodes)
+    asked = _nodes(work, nodes)
+    planned = work.plan(asked)
+    work.require_possible(planned)
+    if _goes_on(lines(planned), "Drain?", options):
+        with found.held(work, "drain", take_over=options["take_over"]) as held:
+            held.drain(asked)
+    return _told(rack, options, drained=sorted(asked), **as_json(planned))
 
 
 @click.command()
@@ -107,148 +110,72 @@ def uncordon(
     Example:
         k3fleet racks uncordon fleets/demo.yaml use1-r01
     """
-    job = rack_job(fleet_file, rack, options, "uncordon")
-    ours = tuple(node.name for node in job.rack().nodes if node.cordoned_by)
-    asked = job.nodes(nodes) if nodes else ours
+    found, work = _work(fleet_file, rack, options)
+    ours = tuple(node.name for node in work.read().nodes if node.cordoned_by)
+    asked = _nodes(work, nodes) if nodes else ours
     back: tuple[str, ...] = ()
-    if job.goes_on([f"uncordon {named(asked) or 'no node'}"], "Uncordon?"):
-        with job.held() as work:
-            back = work.uncordon(asked)
+    if _goes_on([f"uncordon {named(asked) or 'no node'}"], "Uncordon?", options):
+        with found.held(work, "uncordon", take_over=options["take_over"]) as held:
+            back = held.uncordon(asked)
             if not no_wait:
-                work.wait_serving(back)
-    return job.end(uncordoned=sorted(asked), back=list(back))
+                held.wait_serving(back)
+    return _told(rack, options, uncordoned=sorted(asked), back=list(back))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RackJob:
-    """One command on one rack."""
-
-    found: RackPlaces
-    region: str
-    what: str
-    work: RackWork
-    options: Mapping[str, Any]
-    during_rollout: bool
-
-    def rack(self) -> RackSeen:
-        return self.work.read()
-
-    def nodes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Give the nodes that are named, or all; raise ConfigError for one of another rack."""
-        known = [node.name for node in self.rack().nodes]
-        for name in names:
-            if name not in known:
-                raise ConfigError(
-                    f"{name}: is no node of rack {self.work.rack}. Use one of: {', '.join(known)}."
-                )
-        return tuple(dict.fromkeys(names)) or tuple(known)
-
-    def goes_on(self, told: Sequence[str], question: str) -> bool:
-        """Say what will be done and ask; False: only look."""
-        for line in told:
-            print_line(line) if self.options["output"] == "table" else click.echo(line, err=True)
-        if self.options["dry_run"]:
-            return False
-        confirm(yes=self.options["yes"], what=question)
-        return True
-
-    @contextmanager
-    def held(self) -> Iterator[RackWork]:
-        """Be the only one who touches the region; give the work with the right to do so."""
-        if self.during_rollout:  # its driver has the lease
-            yield self.work
-            return
-        leases = self.found.leases(self.region, self.what, _say)
-        with leases.held(take_over=self.options["take_over"]), interruptible():
-            self.found.require_no_rollout(self.region)  # one may have begun meanwhile
-            yield replace(self.work, require_held=leases.require)
-
-    def end(self, **told: object) -> int:
-        """Tell what was done."""
-        if self.options["output"] == "json":
-            print_json({"rack": self.work.rack, "dry_run": self.options["dry_run"], **told})
-        return EXIT_GO
-
-
-def rack_job(
+def _work(
     fleet_file: Path,
     rack: str,
     options: Mapping[str, Any],
-    what: str,
     *,
     whole: bool = False,
-    during_rollout: bool = False,
-) -> RackJob:
-    """Find a rack's clusters, and make a command on it."""
-    found = places(fleet_file, options)
-    return job_of(found, rack, options, what, whole=whole, during_rollout=during_rollout)
-
-
-def job_of(
-    found: RackPlaces,
-    rack: str,
-    options: Mapping[str, Any],
-    what: str,
-    *,
-    whole: bool = False,
-    during_rollout: bool = False,
-) -> RackJob:
-    """Make a command on a rack; raise ConfigError where it must not be given now."""
+    check_rollout: bool = True,
+) -> tuple[RackPlaces, RackWork]:
     strategy = load_strategy(options["strategy_file"])
-    fleet = found.fleet
-    _require_backend(found)
-    region = found.region_of(rack)
-    if not during_rollout:
-        found.require_no_rollout(region)
-    site = found.site(region)
-    if wrong := site.wrong_cluster():
-        raise ConfigError(f"{wrong}.")
-    floor = strategy.floor
-    if whole:  # none of it is to serve, so only the region's floor is left to keep
-        floor = floor.model_copy(update={"rack": 0.0})
-    return RackJob(
-        found=found,
-        region=region,
-        what=f"{what} {rack}",
-        work=RackWork(
-            region=site,
-            rack=rack,
-            gpus=fleet.hardware.gpus_per_node,
-            nodes_per_replica=fleet.release.nodes,
-            floor=floor,
-            deadlines=strategy.deadlines,
-            waiter=waiter(),
-            by=f"{who()} {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}",
-            say=_say,
-        ),
-        options=options,
-        during_rollout=during_rollout,
-    )
+    found = places(fleet_file, options)
+    work = found.work(rack, strategy, whole=whole, say=say)
+    if check_rollout:
+        found.require_no_rollout(work.region.cluster.region)
+    return found, work
 
 
-def _require_backend(found: RackPlaces) -> None:
-    fleet = found.fleet
-    if fleet.spec.backend != "lws" or not fleet.release.engine.registers:
-        raise ConfigError(
-            f"{fleet.path}: replicas are taken out of work by their LeaderWorkerSet and their "
-            "registration at frontends, and this fleet has not both. Use `kubectl cordon`, and "
-            "your operator's way of removing a replica."
-        )
+def _nodes(work: RackWork, names: Sequence[str]) -> tuple[str, ...]:
+    """Give the nodes that are named, or all; raise ConfigError for one of another rack."""
+    known = [node.name for node in work.read().nodes]
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{name}: is no node of rack {work.rack}. Use one of: {', '.join(known)}."
+            )
+    return tuple(dict.fromkeys(names)) or tuple(known)
+
+
+def _goes_on(told: Sequence[str], question: str, options: Mapping[str, Any]) -> bool:
+    """Say what will be done and ask; False: only look."""
+    for line in told:
+        if options["output"] == "table":
+            print_line(line)
+        else:
+            say(line)
+    if options["dry_run"]:
+        return False
+    confirm(yes=options["yes"], what=question)
+    return True
+
+
+def _told(rack: str, options: Mapping[str, Any], **told: object) -> int:
+    if options["output"] == "json":
+        print_json({"rack": rack, "dry_run": options["dry_run"], **told})
+    return EXIT_GO
 
 
 def lines(planned: Planned) -> list[str]:
     """Say what a drain would do."""
-    words: Mapping[str, Callable[[str], str]] = {
-        "drop": lambda name: f"park {name}: no two healthy nodes are left for it",
-        "move": lambda name: f"move {name} within the rack",
-    }
     settled = planned.settled
     moving, without = len(settled.move), len(settled.drop)
-    total = f"{len(settled.stay)} replicas stay, {moving} move or wait, {without} have no place"
     return [
         f"cordon {named(sorted(planned.nodes))}",
-        *(words[move.how](move.replica) for move in planned.moves),
-        total,
+        *(_MOVES[move.how].format(move.replica) for move in planned.moves),
+        f"{len(settled.stay)} replicas stay, {moving} move or wait, {without} have no place",
     ]
 
 
@@ -260,5 +187,6 @@ def as_json(planned: Planned) -> dict[str, Collection[object]]:
     }
 
 
-def _say(text: str) -> None:
-    click.echo(text, err=True)
+def say(text: str) -> None:
+    """Tell how it goes, on stderr."""
+    click.echo(plain(text), err=True)

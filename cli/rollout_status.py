@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from cli.options import work_dir_option
 from cli.output import FunctionT, output_option, print_facts, print_json, print_table
 from cli.rollout_watch import watch
 from cli.wiring import surroundings
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.rollout.record import PHASES, Command

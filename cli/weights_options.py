@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from cli.options import work_dir_option
 from cli.output import FunctionT, output_option
 from cli.progress import TerminalProgress
 from cli.wiring import lock_holder, work_folder
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError, Problem
 from fleet.load import load_fleet
 from fleet.units import UnitError, parse_bytes

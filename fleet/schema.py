@@ -174,7 +174,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Propose the nearest known word, and list all of them."""
     words = sorted(known)
     near = get_close_matches(word[:SHOWN_CHARS], words, n=1, cutoff=0.6)
-    listed = f"Known: {', '.join(words)}"
+    listed = f"Known: {', '.join(words)}" if words else "Leave it out: there is nothing to say here"
     return f"Did you mean {near[0]!r}? {listed}" if near else listed
 
 

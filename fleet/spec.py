@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from fleet.api_version import newer_fault
 from fleet.folders import folder_fault, host_folder_fault
 from fleet.global_spec import GlobalSpec
+from fleet.operators_spec import OperatorsSpec
 from fleet.region_spec import RegionSpec
 from fleet.router import RouterSpec
 from fleet.schema import (
@@ -283,6 +284,7 @@ class FleetSpec(FileModel):
     weights_stage: WeightsStageSpec | None = None  # None: somebody else puts weights there
     node_report: NodeReportSpec | None = None  # None: nobody asks the nodes
     weights: WeightsSpec | None = None  # None: no buckets of weights are kept
+    operators: OperatorsSpec = OperatorsSpec()  # default: somebody else installs them
     kernel_cache: KernelCacheSpec | None = None  # None: compiled anew at each start
     loadtest: LoadtestSpec | None = None  # None: no load generator in the clusters
     # Version of the clusters' API servers; what is rendered is the same for all of them.

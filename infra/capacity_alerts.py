@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from fleet.capacity.deadlines import drain_before_end
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
 from infra.alert import Alert
 
 # Extensions are sold out days ahead, and a rack of weights takes hours to stage elsewhere.
 NOTICE = timedelta(days=3)
-# A drain of 15 minutes, the hour by which UltraServers must be empty (AWS), and time to wake up.
-LAST_CALL = timedelta(hours=3)
+TO_WAKE_UP = timedelta(minutes=30)
 
 _SUMMARY = "The capacity of rack {{ $labels.rack }} ends in {{ $value | humanizeDuration }}"
 
@@ -38,7 +38,7 @@ def capacity_alerts(fleet: Fleet, region: RegionPlan) -> list[Alert]:
         ),
         Alert(
             name="K3CapacityEndsNow",
-            expression=f"{left} < {LAST_CALL.total_seconds():.0f}",
+            expression=f"{left} < {_last_call(fleet, region).total_seconds():.0f}",
             lasts="0s",
             severity="critical",
             summary=_SUMMARY,
@@ -47,6 +47,12 @@ def capacity_alerts(fleet: Fleet, region: RegionPlan) -> list[Alert]:
             "fleet file.",
         ),
     ]
+
+
+def _last_call(fleet: Fleet, region: RegionPlan) -> timedelta:
+    """Say when the fullest rack of a region has to begin to drain, and somebody to wake up."""
+    most = max(rack.replicas for rack in region.racks)
+    return TO_WAKE_UP + drain_before_end(replicas=most, drain_s=fleet.release.drain_s)
 
 
 def _seconds_left(fleet: Fleet, region: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from pulumi_kubernetes.core.v1 import Namespace
 from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
+from infra.operator_releases import declare_operators
+from infra.operators import region_charts
 from infra.options import Layer
 from infra.protected import PROTECTED
 from infra.render import KubeObject, render_region
@@ -69,7 +71,9 @@ def run(layer: Layer) -> None:
     provider = _provider(fleet.spec.name, settings, newest)
     cluster = Namespace.get("cluster", CLUSTER_NAMESPACE, pulumi.ResourceOptions(provider=provider))
     uid = pulumi.Output.all(before.output("cluster_uid"), cluster.metadata).apply(_require_same)
-    declare(objects, provider, uid.apply(lambda _: cluster))
+    checked = uid.apply(lambda _: cluster)
+    charts = region_charts(fleet, settings.region) if layer == "platform" else ()
+    declare(objects, provider, checked, declare_operators(charts, provider, [checked]))
     outputs: dict[str, Any] = {
         "region": settings.region,
         "namespace": settings.options.namespace or fleet.spec.namespace,
@@ -87,14 +91,19 @@ def declare(
     objects: Iterable[KubeObject],
     provider: pulumi.ProviderResource,
     cluster: pulumi.Output[pulumi.Resource] | None = None,
+    gates: Mapping[str, Sequence[pulumi.Resource]] | None = None,
 ) -> list[pulumi.CustomResource]:
-    """Declare each object once, after what it needs; all of them after the check of the cluster."""
+    """Declare each object once, after what it needs; all of them after the check of the cluster.
+
+    `gates`: kind -> operators without which the cluster does not know it.
+    """
     first: list[pulumi.Input[pulumi.Resource]] = [] if cluster is None else [cluster]
     declared: list[pulumi.CustomResource] = []
     needed: dict[str, list[pulumi.Resource]] = {"Namespace": [], "ConfigMap": []}
     for item in objects:
         kind = str(item["kind"])
         depends_on: list[pulumi.Input[pulumi.Resource]] = [*first, *needed["Namespace"]]
+        depends_on += (gates or {}).get(kind, ())
         if kind in _READ_FILES:  # a ConfigMap has a new name when its content changes
             depends_on += needed["ConfigMap"]
         protected = kind in PROTECTED

@@ -18,6 +18,8 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import RegionPlan
 from fleet.release import Release
+from fleet.weights.needs import weight_sets
+from fleet.weights_spec import StoreSpec
 from infra.options import Options
 from infra.secret_references import HF_TOKEN_KEY
 
@@ -28,7 +30,8 @@ ROOT = "/weights"  # in the pod
 INTERVAL_S = 60  # between two looks at what is there
 HASH_DIGITS = 8
 
-_SCRIPT = Path(__file__).resolve().parent.parent / "charts/platform/stage-weights.py"
+_CHARTS = Path(__file__).resolve().parent.parent / "charts/platform"
+_SCRIPT, _BUCKET_SCRIPT = _CHARTS / "stage-weights.py", _CHARTS / "weights_bucket.py"
 # The name part of a label key (Kubernetes, "Labels and selectors").
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -52,12 +55,14 @@ class StagingValues:
     image_pull: str | None
     config_map: str
     script: str
+    bucket_script: str
     plan: str
     host_folder: str
     root: str
     arch: str
     racks: tuple[str, ...]
     token: TokenReference | None
+    bucket_secret: str | None  # with the keys of a bucket that not everybody may read
     label_prefix: str
 
 
@@ -69,9 +74,12 @@ def staging_values(
     if stage is None or not stages_weights(fleet, options):
         return None
     script = _SCRIPT.read_text(encoding="utf-8")
-    plan = _plan(fleet, stage.keep_previous, options)
-    digest = hashlib.sha256(f"{script}\0{plan}".encode()).hexdigest()[:HASH_DIGITS]
+    bucket_script = _BUCKET_SCRIPT.read_text(encoding="utf-8")
+    plan = _plan(fleet, stage.keep_previous, options, region.name)
+    content = f"{script}\0{bucket_script}\0{plan}"
+    digest = hashlib.sha256(content.encode()).hexdigest()[:HASH_DIGITS]
     token = fleet.spec.secrets.hf_token
+    nodes = fleet.spec.weights.nodes if fleet.spec.weights else None
     return StagingValues(
         account=ACCOUNT,
         cluster_name=f"{namespace}-{ACCOUNT}",
@@ -79,12 +87,14 @@ def staging_values(
         image_pull=fleet.spec.secrets.image_pull,
         config_map=f"{ACCOUNT}-{digest}",
         script=script,
+        bucket_script=bucket_script,
         plan=plan,
         host_folder=options.weights_dir.rstrip("/"),
         root=ROOT,
         arch=fleet.hardware.arch,
         racks=tuple(sorted(rack.id for rack in region.racks)),
         token=None if token is None else TokenReference(secret=token, key=HF_TOKEN_KEY),
+        bucket_secret=nodes.secret if nodes else None,
         label_prefix=LABEL_PREFIX,
     )
 
@@ -100,10 +110,39 @@ def node_labels(release: Release, fleet: Fleet, options: Options) -> Mapping[str
     """Give the labels of a node that holds all weights of a release."""
     if not stages_weights(fleet, options):
         return {}
-    return {_label(release, revision): LABEL_VALUE for _, revision in _items(fleet, release)}
+    return {
+        _label(release, weights.revision): LABEL_VALUE
+        for weights in weight_sets(fleet.model, release)
+    }
 
 
-def _plan(fleet: Fleet, keep_previous: int, options: Options) -> str:
+def bucket_url(store: StoreSpec) -> str:
+    """Give the address of a bucket, as a node asks it."""
+    if store.endpoint_url is None:
+        if "." in store.bucket or store.addressing == "path":  # no certificate has such a name
+            return f"https://s3.{store.region}.amazonaws.com/{store.bucket}"
+        return f"https://{store.bucket}.s3.{store.region}.amazonaws.com"
+    if store.addressing == "virtual":
+        scheme, _, host = store.endpoint_url.partition("://")
+        return f"{scheme}://{store.bucket}.{host}"
+    return f"{store.endpoint_url}/{store.bucket}"
+
+
+def _bucket(fleet: Fleet, region: str) -> dict[str, object] | None:
+    """Say where the nodes of a region read weights; None: at the hub."""
+    weights = fleet.spec.weights
+    if weights is None or weights.nodes is None:
+        return None
+    store = weights.regions[region]
+    return {
+        "url": bucket_url(store),
+        "prefix": f"{store.prefix}/" if store.prefix else "",
+        "region": store.region,
+        "hub_fallback": weights.nodes.hub_fallback,
+    }
+
+
+def _plan(fleet: Fleet, keep_previous: int, options: Options, region: str) -> str:
     """Write what the script is told.
 
     Every release that the stack knows is staged, not only those that run: a
@@ -111,12 +150,18 @@ def _plan(fleet: Fleet, keep_previous: int, options: Options) -> str:
     """
     releases = {**options.releases, fleet.release_id: fleet.release}
     wanted = {
-        revision: repo for release in releases.values() for repo, revision in _items(fleet, release)
+        weights.revision: weights.repo
+        for release in releases.values()
+        for weights in weight_sets(fleet.model, release)
     }
+    pinned = fleet.spec.weights.manifests if fleet.spec.weights else {}
     plan = {
         "wanted": [
-            {"repo": repo, "revision": revision} for revision, repo in sorted(wanted.items())
+            {"repo": repo, "revision": revision}
+            | ({"manifest": pinned[revision]} if revision in pinned else {})
+            for revision, repo in sorted(wanted.items())
         ],
+        "bucket": _bucket(fleet, region),
         "keep_previous": keep_previous,
         "interval_s": INTERVAL_S,
         "root": ROOT,
@@ -126,13 +171,6 @@ def _plan(fleet: Fleet, keep_previous: int, options: Options) -> str:
         "account": "/var/run/secrets/kubernetes.io/serviceaccount",
     }
     return json.dumps(plan, indent=2) + "\n"
-
-
-def _items(fleet: Fleet, release: Release) -> list[tuple[str, str]]:
-    items = [(fleet.model.repo, release.weights.revision)]
-    if release.speculation is not None:
-        items.append((release.speculation.draft, release.speculation.revision))
-    return items
 
 
 def _label(release: Release, revision: str) -> str:

@@ -39,6 +39,8 @@ from pulumi.runtime.proto.language_pb2 import (
     InstallDependenciesResponse,
     LanguageHandshakeResponse,
     ProgramInfo,
+    RunPluginRequest,
+    RunPluginResponse,
     RunRequest,
     RunResponse,
     RuntimeOptionsResponse,
@@ -49,6 +51,8 @@ from pulumi.runtime.proto.language_pb2_grpc import (
 )
 from pulumi.runtime.proto.plugin_pb2 import PackageDependency, PluginDependency, PluginInfo
 from typing_extensions import override
+
+from lab.langplugin import POLICY_KIND, Plugins
 
 # Pulumi's own limit, for large resources.
 MAX_MESSAGE_BYTES = 400 * 1024 * 1024
@@ -112,6 +116,7 @@ class Host(LanguageRuntimeServicer):
 
     engine: str
     programs: Programs = field(default_factory=Programs)
+    plugins: Plugins = field(default_factory=Plugins)
 
     @override
     def Handshake(self, request: Any, context: Any) -> LanguageHandshakeResponse:
@@ -171,8 +176,9 @@ class Host(LanguageRuntimeServicer):
 
     @override
     def Cancel(self, request: Any, context: Any) -> Empty:
-        """End the running programs."""
+        """End the running programs and plugins."""
         self.programs.end()
+        self.plugins.end()
         return Empty()
 
     @override
@@ -188,6 +194,19 @@ class Host(LanguageRuntimeServicer):
         if code == TOLD_USER:
             return RunResponse(bail=True)
         return RunResponse(error=f"Program exited with non-zero exit code: {code}")
+
+    @override
+    def RunPlugin(self, request: RunPluginRequest, context: Any) -> Iterator[RunPluginResponse]:
+        """Run a policy pack, which serves until the engine hangs up."""
+        if request.kind != POLICY_KIND:
+            context.abort(
+                grpc.StatusCode.UNIMPLEMENTED, f"k3fleet's host runs no {request.kind} plugins"
+            )
+        try:
+            python = interpreter(request.info)
+        except FileNotFoundError as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        yield from self.plugins.run(python, request, context)
 
 
 def interpreter(info: ProgramInfo) -> Path:
@@ -260,6 +279,7 @@ def serve(engine: str) -> None:
     sys.stdout.flush()
     stop.wait()
     host.programs.end()
+    host.plugins.end()
     server.stop(grace=STOP_GRACE_S).wait()
 
 

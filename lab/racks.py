@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +19,9 @@ from fleet.plan import RegionPlan, make_plan
 from fleet.racks.differences import Expected
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
+from fleet.rollout.strategy import Strategy
 from infra.options import Options
+from infra.racks.work import RackWork
 from infra.rollout.cluster import Cluster
 from infra.rollout.lease import Holder, Leases, RegionLease
 from infra.rollout.ledger import Ledger
@@ -28,13 +29,12 @@ from infra.rollout.objects import ClusterObjects
 from infra.rollout.process import is_gone, own_process
 from infra.rollout.region import SiteRegion
 from infra.rollout.stack import Stack
-from infra.rollout.waiting import Waiter
 from infra.settings import Settings
 from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
-from infra.values import region_plan
+from lab.interrupts import interruptible
 from lab.rehearsal import Surroundings
-from lab.rollout import TIME, LabRollouts, site_region, who
+from lab.rollout import TIME, LabRollouts, site_region, waiter, who
 from lab.state import read_state as read_lab
 
 GO_ON = "k3fleet racks list"
@@ -98,7 +98,7 @@ class RackPlaces:
         fleet = self.fleet
         labels = node_labels(fleet.release, fleet, Options(bare=self.lab is not None))
         return Expected(
-            region=region_plan(make_plan(fleet), region),
+            region=self.plans[region],
             hardware=fleet.hardware,
             weights=frozenset(key.removeprefix(LABEL_PREFIX) for key in labels),
         )
@@ -113,8 +113,49 @@ class RackPlaces:
             "k3fleet rollout resume or abort, or k3fleet rollback."
         )
 
-    def leases(self, region: str, what: str, say: Callable[[str], None]) -> Leases:
-        """Give the lease of one region, to hold while its racks are touched."""
+    def work(
+        self, rack: str, strategy: Strategy, *, whole: bool, say: Callable[[str], None]
+    ) -> RackWork:
+        """Give the work on a rack; raise ConfigError where there is no way to do it.
+
+        `whole`: none of the rack is to serve, so only the region's floor is kept.
+        """
+        self._require_backend()
+        site = self.site(self.region_of(rack))
+        if wrong := site.wrong_cluster():
+            raise ConfigError(f"{wrong}.")
+        floor = strategy.floor
+        return RackWork(
+            region=site,
+            rack=rack,
+            gpus=self.fleet.hardware.gpus_per_node,
+            nodes_per_replica=self.fleet.release.nodes,
+            floor=floor.model_copy(update={"rack": 0.0}) if whole else floor,
+            deadlines=strategy.deadlines,
+            waiter=waiter(lambda: False),  # a signal ends the process, and anybody can go on
+            by=f"{who()} {TIME.now().strftime('%Y-%m-%dT%H:%M:%SZ')}",
+            say=say,
+        )
+
+    @contextmanager
+    def held(self, work: RackWork, what: str, *, take_over: bool) -> Iterator[RackWork]:
+        """Be the only one who touches a region; give the work with the right to do so."""
+        region = work.region.cluster.region
+        leases = self._leases(region, f"{what} {work.rack}", work.say)
+        with leases.held(take_over=take_over), interruptible():
+            self.require_no_rollout(region)  # one may have begun meanwhile
+            yield replace(work, require_held=leases.require)
+
+    def _require_backend(self) -> None:
+        if self.fleet.spec.backend == "lws" and self.fleet.release.engine.registers:
+            return
+        raise ConfigError(
+            f"{self.fleet.path}: replicas are taken out of work by their LeaderWorkerSet and "
+            "their registration at frontends, and this fleet has not both. Use `kubectl cordon`, "
+            "and your operator's way of removing a replica."
+        )
+
+    def _leases(self, region: str, what: str, say: Callable[[str], None]) -> Leases:
         me = Holder(
             name=f"{who()}@{socket.gethostname()}/{os.getpid()} racks {what}",
             process=own_process(),
@@ -150,11 +191,6 @@ class RackPlaces:
             return None, ""
         state = read_state(list(entries))
         return state.started, state.status
-
-
-def waiter() -> Waiter:
-    """Wait by this machine's clocks; a signal ends the process, and anybody can go on."""
-    return Waiter(clock=time.monotonic, pause=time.sleep, stop=lambda: False)
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> Path:

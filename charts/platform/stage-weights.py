@@ -3,9 +3,10 @@
 Runs in a pod on every node of a rack, in an image that holds `hf`, with nothing
 but the standard library. It may be killed at any moment:
 
-- a revision is downloaded into `<revision>.partial`, where `hf` goes on with
-  what an earlier attempt left, and gets its name only when it is whole;
-- whole means that every file has the digest that the hub gives for it; sizes,
+- a revision is downloaded into `<revision>.partial`, from the region's bucket or
+  the hub; what an earlier attempt left is gone on with, and the folder gets its
+  name only when it is whole;
+- whole means that every file has the digest that its source gives; sizes,
   times and digests are kept in a manifest, and a marker is written last;
 - the node's label for a revision is there only while its folder is whole, so
   an engine never starts from half of the weights.
@@ -30,6 +31,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import weights_bucket
 
 ITEM = ".k3fleet-item.json"  # whose weights these are; a folder without it is not ours
 MANIFEST = ".k3fleet-manifest.json"
@@ -74,7 +77,7 @@ def stage(plan: Json, root: Path) -> None:
             os.utime(marker)  # when it was last wanted decides what is dropped first
             continue
         try:
-            fetch(root, item)
+            fetch(plan, root, item)
         except StageError as error:
             problems.append(str(error))
         set_labels(plan, whole_revisions(root))
@@ -124,7 +127,7 @@ def damaged(folder: Path, manifest: Json) -> list[str]:
     return [name for name, noted in manifest["files"].items() if differs(name, noted)]
 
 
-def fetch(root: Path, item: Json) -> None:
+def fetch(plan: Json, root: Path, item: Json) -> None:
     """Make the folder of one revision whole."""
     final, partial = root / item["revision"], root / (item["revision"] + PARTIAL)
     if final.exists():
@@ -133,8 +136,7 @@ def fetch(root: Path, item: Json) -> None:
     (partial / MARKER).unlink(missing_ok=True)
     write(partial / ITEM, json.dumps(item).encode())
     for attempt in range(1, ATTEMPTS + 1):
-        download(partial, item)
-        files, wrong = inspect(partial)
+        files, wrong = inspect(partial, download(plan, partial, item))
         if not wrong:
             break
         logging.warning("%s: attempt %d: wrong content: %s", final.name, attempt, ", ".join(wrong))
@@ -163,7 +165,23 @@ def reopen(final: Path, partial: Path) -> None:
     forget(partial, wrong)
 
 
-def download(partial: Path, item: Json) -> None:
+def download(plan: Json, partial: Path, item: Json) -> Json:
+    """Bring the files; give the digests that a bucket's manifest announces, by name."""
+    bucket = plan.get("bucket")
+    if bucket is None:
+        download_from_hub(partial, item)
+        return {}
+    try:
+        return weights_bucket.fetch(bucket, item, partial)
+    except (weights_bucket.BucketError, OSError) as error:
+        if not bucket["hub_fallback"]:
+            raise StageError(f"{item['repo']} {item['revision']}: {error}") from error
+        logging.warning("%s: %s Asking the hub instead.", item["revision"], error)
+    download_from_hub(partial, item)
+    return {}
+
+
+def download_from_hub(partial: Path, item: Json) -> None:
     command = ["hf", "download", item["repo"], "--revision", item["revision"]]
     try:
         subprocess.run([*command, "--local-dir", str(partial)], check=True)
@@ -174,8 +192,8 @@ def download(partial: Path, item: Json) -> None:
         ) from error
 
 
-def inspect(folder: Path) -> tuple[dict[str, Json], list[str]]:
-    """Describe every file, and list those whose content is not what the hub announced."""
+def inspect(folder: Path, wanted: Json) -> tuple[dict[str, Json], list[str]]:
+    """Describe every file, and list those whose content is not what was announced."""
     names = sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -187,7 +205,7 @@ def inspect(folder: Path) -> tuple[dict[str, Json], list[str]]:
     for name, (sha256, blob) in found.items():
         status = (folder / name).stat()
         files[name] = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
-        if announced(folder, name) not in (None, sha256, blob):
+        if wanted.get(name, announced(folder, name)) not in (None, sha256, blob):
             wrong.append(name)
     return files, wrong
 

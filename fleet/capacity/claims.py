@@ -16,11 +16,14 @@ from fleet.region_spec import RegionSpec
 _RACK_GPUS = 72
 
 
+def rack_replicas(fleet: Fleet) -> dict[str, int]:
+    """Count the replicas of each rack, which have to drain at its end."""
+    return {rack.id: rack.replicas for region in make_plan(fleet).regions for rack in region.racks}
+
+
 def aws_claims(fleet: Fleet) -> list[Claim]:
     """List the racks of regions that are in AWS."""
-    replicas = {
-        rack.id: rack.replicas for region in make_plan(fleet).regions for rack in region.racks
-    }
+    replicas = rack_replicas(fleet)
     return [
         Claim(
             fleet_region=region.name,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+CLOUDS = frozenset({"aws"})  # whose ends are planned here: others have their own rules, or no end
 EMPTY_BEFORE_END = timedelta(minutes=60)
 EKS_ACTS_BEFORE_END = timedelta(minutes=40)
 # From the group's new size to ended instances: EKS drains a node for up to 15 minutes before it
@@ -29,14 +30,18 @@ class Timetable:
     ends_at: datetime
 
 
+def drain_before_end(*, replicas: int, drain_s: float, at_once: int = 1) -> timedelta:
+    """Say how long before its end a rack has to begin to drain, `at_once` replicas at a time."""
+    rounds = ceil(replicas / at_once)
+    return EMPTY_BEFORE_END + SCALE_IN + rounds * timedelta(seconds=drain_s)
+
+
 def timetable(ends_at: datetime, *, replicas: int, drain_s: float, at_once: int = 1) -> Timetable:
     """Plan a rack's end: its replicas drain `at_once` at a time, each in `drain_s` at most."""
-    rounds = ceil(replicas / at_once)
     empty_by = ends_at - EMPTY_BEFORE_END
-    scale_in_at = empty_by - SCALE_IN
     return Timetable(
-        drain_at=scale_in_at - rounds * timedelta(seconds=drain_s),
-        scale_in_at=scale_in_at,
+        drain_at=ends_at - drain_before_end(replicas=replicas, drain_s=drain_s, at_once=at_once),
+        scale_in_at=empty_by - SCALE_IN,
         empty_by=empty_by,
         eks_acts_at=ends_at - EKS_ACTS_BEFORE_END,
         ends_at=ends_at,

@@ -116,7 +116,7 @@ def _health_alarms(block: Block) -> Iterator[Alarm]:
     if block.health.unavailable:
         yield _of(
             block,
-            "unavailable",
+            "machines-unavailable",
             f"has {block.health.unavailable} of {block.health.total} machines unavailable. "
             "Lower healthy_nodes of its rack, or wait for the repair.",
         )

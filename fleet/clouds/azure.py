@@ -106,7 +106,8 @@ class Cluster(FileModel):
     subscription: Guid = Field(description="the subscription; credentials of another one fail")
     tenant: Guid = Field(description="the tenant of Entra ID that the subscription trusts")
     location: Location = Field(description="the region, for example eastus2")
-    zone: Literal["1", "2", "3"] | None = None  # of the racks; None: the location has no zones
+    # Of the racks; None: the location has no zones.
+    zone: Annotated[Literal["1", "2", "3"], Quoted] | None = None
     version: Version = Field(description="the whole AKS release, 1.35.5")
     network: Network = Network()
     # Groups of Entra ID that may administrate the cluster: there is no other account.

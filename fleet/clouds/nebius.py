@@ -49,7 +49,7 @@ class Cluster(FileModel):
     managed_dra: bool = False
     # Unverified: whether Nebius takes cloud-init without a key; None: without.
     ssh_key: Text | None = None  # a public one
-    system_nodes: SystemNodes
+    system_nodes: SystemNodes = Field(description="the nodes for everything but engines")
 
 
 class Rack(FileModel):

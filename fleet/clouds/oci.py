@@ -26,10 +26,11 @@ from fleet.clouds.part import CloudSchema, Fault
 from fleet.schema import FileModel, Positive, Text, refuse
 
 
-def _ocid(kind: str) -> AfterValidator:
-    return matching(
-        rf"ocid1\.{kind}\.oc[0-9]+\.[a-z0-9-]*\.[a-z0-9]+", f"OCID of a {kind}", f"ocid1.{kind}.…"
-    )
+def _ocid(kind: str, *others: str) -> AfterValidator:
+    """Take OCIDs of a kind of resource; `others`: kinds that will do as well."""
+    kinds = "|".join((kind, *others))
+    form = rf"ocid1\.(?:{kinds})\.oc[0-9]+\.[a-z0-9-]*\.[a-z0-9]+"
+    return matching(form, f"OCID of a {kind}", f"ocid1.{kind}.oc1..aaaa, with all its letters")
 
 
 # DRA is broken in these (Oracle's guide for GB200 and GB300 on OKE).
@@ -43,7 +44,7 @@ def _working(text: str) -> str:
 
 
 Tenancy = Annotated[str, _ocid("tenancy")]
-Compartment = Annotated[str, _ocid("(?:compartment|tenancy)")]
+Compartment = Annotated[str, _ocid("compartment", "tenancy")]
 Image = Annotated[str, _ocid("image")]
 Key = Annotated[str, _ocid("key")]
 OciRegion = Annotated[str, matching(r"[a-z]{2}-[a-z]+-[0-9]", "region", "us-ashburn-1")]
@@ -104,7 +105,7 @@ class Cluster(FileModel):
     allow_from: tuple[CallerCidr, ...] = ()
     secrets_key: Key | None = None  # encrypts Secrets in etcd; None: with Oracle's own key
     disk_key: Key | None = None  # encrypts root volumes; None: with Oracle's own key
-    system_nodes: SystemNodes
+    system_nodes: SystemNodes = Field(description="the nodes for everything but engines")
     # Unverified: the name, from Oracle's guide for the shape with four GPUs.
     shape: Text = "BM.GPU.GB300.4"
 

@@ -8,9 +8,9 @@ from html import escape
 from fleet.racks.picture import Picture, Row
 
 _ROW, _SWITCH_ROW, _GAP = 22, 11, 3  # heights in px
-_WIDTH, _MARGIN, _HEAD = 430, 16, 52
+_WIDTH, _MARGIN, _HEAD = 470, 16, 52
 _NODE_X, _GPU_X, _GPU, _TEXT_X = 30, 170, 26, 292
-_SHOWN = 21  # characters of a name that fit
+_SHOWN = 24  # characters of a name that fit
 # Two sets of eight colours that colour-blind readers tell apart (Okabe and Ito, 2008), the
 # second lighter for dark backgrounds.
 _LIGHT = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#8c564b", "#5f6a00")
@@ -33,7 +33,7 @@ def svg(pictures: Sequence[Picture]) -> str:
     colours = {name: index % len(_LIGHT) for index, name in enumerate(releases)}
     tallest = max((_height(picture) for picture in pictures), default=0)
     width = max(1, len(pictures)) * _WIDTH + _MARGIN
-    height = _HEAD + tallest + _MARGIN + 18 * (len(releases) + 1)
+    height = _HEAD + tallest + _MARGIN + 18 * (len(releases) + 1) + _MARGIN
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',

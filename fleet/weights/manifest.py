@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, FailFast, Field, model_validator
 
 from fleet.errors import Problem
 from fleet.schema import Count, FileModel, Text, refuse, validate
@@ -48,7 +48,8 @@ class Manifest(FileModel):
     format: Literal["k3fleet-weights/v1"] = "k3fleet-weights/v1"
     repo: Text
     revision: Text
-    files: tuple[FileEntry, ...] = Field(min_length=1)
+    # One fault is enough: a hostile list of a million wrong entries would take a minute.
+    files: Annotated[tuple[FileEntry, ...], FailFast()] = Field(min_length=1)
     content_sha256: Sha256 = ""  # of everything above
 
     @model_validator(mode="after")

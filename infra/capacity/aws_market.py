@@ -39,14 +39,19 @@ def find_offers(
     clients = {region: access.asking("ec2", region) for region in dict.fromkeys(regions)}
     offers: list[Offer] = []
     failed: dict[str, str] = {}
-    with ThreadPoolExecutor(THREADS) as pool:
+    pool = ThreadPoolExecutor(THREADS)
+    try:
         answers = [(item, pool.submit(ask, clients[item.region], item)) for item in questions]
         for number, (question, answer) in enumerate(answers, start=1):
             try:
                 offers += answer.result()
             except CloudError as error:
                 failed.setdefault(question.region, str(error))
-            told(f"offers: {number} of {len(answers)} questions answered")
+            told(f"{number} of {len(answers)} questions answered")
+    finally:
+        pool.shutdown(
+            cancel_futures=True
+        )  # an interrupt waits for what was asked, not for the rest
     if failed and len(failed) == len(clients):
         raise CloudError("\n".join(failed.values()))
     return Found(offers=ranked(offers), failed=failed)

@@ -6,16 +6,19 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from fleet.capacity.blocks import FAILED_STATES, GOOD_STATES, OVER_STATES, Block, Claim
-from fleet.capacity.order import Bought, Order, Receipt, belongs_to, may_abandon
+from fleet.capacity.offers import Offer
+from fleet.capacity.order import Bought, Extension, Order, Receipt, belongs_to, may_abandon
 from fleet.capacity.verdicts import served_racks
 from fleet.errors import ConfigError, PurchaseError, UnclearPurchaseError
 from infra.capacity.aws_access import AwsAccess
 from infra.capacity.aws_blocks import read_blocks
 from infra.capacity.clock import Clock
-from infra.capacity.purchase import settle, till_of
+from infra.capacity.purchase import extension_history, settle, till_of
 from infra.capacity.receipts import Receipts
+from infra.capacity.zones import OPTED_OUT, read_zones
 
 POLL_EVERY_S = 15.0
+EXTENSION_PAID = "payment-succeeded"
 
 
 def settle_open_orders(
@@ -89,3 +92,33 @@ def wait_for_payment(
 
     clock.until(settled, within=within, every_s=POLL_EVERY_S)
     return seen
+
+
+def wait_for_extension(
+    access: AwsAccess, extension: Extension, clock: Clock, within: timedelta
+) -> str:
+    """Wait until an extension is paid, and give the last state; raises PurchaseError when not."""
+    seen = ["unknown"]
+
+    def settled() -> bool:
+        for item in extension_history(access, extension):
+            seen[0] = str(item.get("CapacityBlockExtensionStatus", "unknown"))
+        if seen[0] == "payment-failed":
+            raise PurchaseError(
+                f"{extension.reservation}: the payment of its extension failed; its end has not "
+                "moved. Look at the account's payment method, then extend again."
+            )
+        return seen[0] == EXTENSION_PAID
+
+    clock.until(settled, within=within, every_s=POLL_EVERY_S)
+    return seen[0]
+
+
+def require_opted_in(access: AwsAccess, offer: Offer) -> None:
+    """Refuse an offer in a zone that the account may not use: paid, and no node would start."""
+    zone = read_zones(access, offer.region).get(offer.zone)
+    if zone is not None and zone.status == OPTED_OUT:
+        raise ConfigError(
+            f"{offer.id}: the account has not opted in to {zone.group}. Nothing was bought. "
+            "Run `k3fleet capacity find` with --opt-in."
+        )

@@ -120,12 +120,9 @@ class ExtensionTill:
 
     def find(self) -> tuple[Bought, ...]:
         """See `Till`."""
-        client = self.access.asking("ec2", self.extension.region)
-        with translated(f"aws {self.extension.region}"):
-            answer = client.describe_capacity_block_extension_history(
-                CapacityReservationIds=[self.extension.reservation]
-            )
-        return self._read(answer)
+        return self._read(
+            {"CapacityBlockExtensions": extension_history(self.access, self.extension)}
+        )
 
     def _asked(self) -> dict[str, str]:
         return {
@@ -144,6 +141,21 @@ class ExtensionTill:
             if item.get("CapacityBlockExtensionOfferingId") == self.extension.id
             and item.get("CapacityBlockExtensionStatus") != "payment-failed"
         )
+
+
+def extension_history(access: AwsAccess, extension: Extension) -> list[Mapping[str, Any]]:
+    """List what a reservation was extended by with this offering, as EC2 writes it."""
+    client = access.asking("ec2", extension.region)
+    with translated(f"aws {extension.region}"):
+        pages = client.get_paginator("describe_capacity_block_extension_history").paginate(
+            CapacityReservationIds=[extension.reservation]
+        )
+        return [
+            item
+            for page in pages
+            for item in page.get("CapacityBlockExtensions", ())
+            if item.get("CapacityBlockExtensionOfferingId") == extension.id
+        ]
 
 
 def till_of(access: AwsAccess, order: Order) -> Till:

@@ -20,6 +20,8 @@ class Applying:
     """Applies plans to the stacks of a fleet."""
 
     planning: Planning
+    # Plan again right before: somebody was asked in between, and files and clusters change.
+    again: bool = False
 
     def up(self, planned: Planned) -> Track[Done]:
         """Update a region's layers in their order."""
@@ -55,10 +57,15 @@ class Applying:
         repaired = plan.pending or runner.unclean.exists()
         if repaired:
             yield from repairing(self.planning.stacks, runner)
-        if plan.lets_go or repaired or (plan.put_off and not plan.new):
-            again = yield from self.planning.stack(plan.layer, region)
-            if again.findings:
-                raise RefusedError(told(again.findings))
+        moved = bool(plan.lets_go) or repaired
+        if self.again or moved or (plan.put_off and not plan.new):
+            now = yield from self.planning.stack(plan.layer, region)
+            if now.findings:
+                raise RefusedError(told(now.findings))
+            if not moved and not plan.put_off and now.touched != plan.touched:
+                raise RefusedError(
+                    f"{plan.stack}: what would change is no longer what was shown. Run it again."
+                )
         return (yield from self._perform(runner, "up", policy_words(self.planning.request)))
 
     def _destroyed(self, region: str, plan: StackPlan) -> Track[UpResult]:

@@ -38,6 +38,7 @@ class Ground:
     now: Callable[[], datetime]
     clock: Callable[[], float]
     fetches: bool = False  # let Pulumi fetch a cloud's plugin
+    force: bool = False  # take back fields that somebody else's client has set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ class FleetStacks:
             env=ground.env,
             say=ground.reporter.note,
             fetches=ground.fetches,
+            force=ground.force,
             now=ground.now,
         )
 

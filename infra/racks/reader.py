@@ -24,7 +24,6 @@ from fleet.racks.seen import (
 )
 from infra.rollout.checks import EnginePod
 from infra.rollout.cluster import PARKED, RELEASE_LABEL, Cluster
-from infra.rollout.cluster import RACK_LABEL as POD_RACK_LABEL
 from infra.staging import LABEL_PREFIX, LABEL_VALUE
 
 GPU = "nvidia.com/gpu"
@@ -81,7 +80,7 @@ def racks_of(
     nodes, pods = tuple(nodes), tuple(pods)
     ids = {node.rack for node in nodes if node.rack}
     objects = {
-        name: str(item["metadata"].get("labels", {}).get(POD_RACK_LABEL, ""))
+        name: str(item["metadata"].get("labels", {}).get(RACK_LABEL, ""))
         for name, item in workloads.items()
     }
     racks = []

@@ -136,7 +136,8 @@ class RackWork:
             self._hold()
             touch.unpark(self.region.cluster, replica)
         whole = [name for name in planned.settled.stay if name in self.region.racks]
-        self._part(tuple(whole)).route(on=True)  # a killed drain may have taken some out
+        if whole:  # a killed drain may have taken some out of routing
+            self._part(tuple(whole)).route(on=True)
         return back
 
     def heal(self) -> tuple[str, ...]:
@@ -233,8 +234,7 @@ class RackWork:
     def _part(self, replicas: tuple[str, ...]) -> Part:
         cluster = self.region.cluster
         places = tuple(
-            Place(replica=name, rack=self.rack, region=cluster.region)
-            for name in replicas or ("none",)
+            Place(replica=name, rack=self.rack, region=cluster.region) for name in replicas
         )
         step = RecordedStep(wave="drain", places=places)
         return Part(

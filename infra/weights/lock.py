@@ -115,6 +115,6 @@ def _holder(found: Small) -> tuple[str, str]:
     """Read who holds it: for people, and for machines."""
     try:
         content = json.loads(found.content)
-        return ascii(content["holder"])[1:101], str(content["process"])
+        return ascii(str(content["holder"])[:100])[1:-1], str(content["process"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return "somebody", ""

@@ -45,7 +45,9 @@ class BusyStoreError(StoreError):
 
 
 _ABSENT = frozenset({"NoSuchKey", "NoSuchUpload", "NotFound", "404"})
-_CHANGED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
+_CHANGED = frozenset(
+    {"PreconditionFailed", "ConditionalRequestConflict", "412", "409", "InvalidPart"}
+)
 _DAMAGED = frozenset({"BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "RequestTimeout"})
 _EXPIRED = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}

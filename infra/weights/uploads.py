@@ -129,7 +129,10 @@ class Uploads:
 
     def _checks(self, content: Content) -> dict[str, str]:
         if self._crc:
-            return {"ChecksumCRC64NVME": crc_header(content)}
+            return {
+                "ChecksumAlgorithm": "CRC64NVME",
+                "ChecksumCRC64NVME": crc_header(content),
+            }
         return {"ContentMD5": md5_header(content)}
 
     def _parts(self, item: dict[str, Any]) -> dict[int, Any]:

@@ -44,7 +44,7 @@ class Shop:
 
     def found(self) -> None:
         """Have the offers quoted."""
-        assert self.run("find", "--for", "7d")[0] == 0
+        assert self.run("find", "--until", "2026-12-15")[0] == 0  # a question or two, not eight
 
     def files(self, suffix: str) -> list[Any]:
         """Read the orders or receipts."""
@@ -114,6 +114,7 @@ def test_quotas_are_found_by_their_names(shop: Shop) -> None:
 
 def test_find_changes_no_opt_in_by_itself(shop: Shop) -> None:
     """An opt-in cannot be taken back without AWS's support."""
+    shop.market.opted_in = []
     told = json.loads(shop.run("find", "-o", "json")[1])
     assert told["offers"][0]["zone_status"] == "not-opted-in"
     assert shop.run("find", "--opt-in")[0] == 3  # nobody can be asked here
@@ -122,6 +123,7 @@ def test_find_changes_no_opt_in_by_itself(shop: Shop) -> None:
 
 def test_opt_in_is_done_when_agreed(shop: Shop) -> None:
     """Racks are in a Local Zone, which no account sees by default."""
+    shop.market.opted_in = []
     assert shop.run("find", "--opt-in", "--yes")[0] == 0
     assert shop.market.opted_in == ["us-east-1-dfw-2"]
 
@@ -179,6 +181,10 @@ def idle(shop: Shop) -> None:
     shop.market.blocks["us-east-1"].append(block("cb-idle", "cr-aaaaaaaaaaaaaaaaa"))
 
 
+def opted_out(shop: Shop) -> None:
+    shop.market.opted_in = []
+
+
 def nothing(shop: Shop) -> None:
     del shop
 
@@ -196,6 +202,7 @@ REFUSALS: list[tuple[Callable[[Shop], None], tuple[str, ...], int, str]] = [
     (vanish, BUY, 17, "is no longer offered"),
     (dearer, BUY, 17, "cost 500000.00 USD and now 550000.00 USD"),
     (refuse, BUY, 17, "was not bought: PurchaseCapacityBlock: Client.InsufficientCapacity"),
+    (opted_out, BUY, 3, "has not opted in to us-east-1-dfw-2"),
     (idle, BUY, 3, "cb-idle (active): bought for prod already"),
     (nothing, ("--max-fee", "499999", *BUY[2:]), 3, "above --max-fee 499999"),
     (nothing, (*BUY[:3], "--expect-fee", "500000.01"), 3, "not --expect-fee 500000.01"),
@@ -424,7 +431,7 @@ def moved_end(shop: Shop) -> None:
     [
         (healthy, []),
         (impaired, ["impaired"]),
-        (broken_trays, ["unavailable"]),
+        (broken_trays, ["machines-unavailable"]),
         (ending, ["ends-soon"]),
         (drained_late, ["ends-soon", "drain-now"]),
         (expired_block, ["expired"]),
@@ -544,6 +551,20 @@ def test_an_extension_without_an_answer_is_not_bought_twice(shop: Shop) -> None:
     shop.market.after_purchase = lose_the_answer
     code, out, _ = shop.run("extend", *EXTEND, "-o", "json")
     assert (code, json.loads(out)["found_later"], len(shop.market.ledger)) == (0, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "words"),
+    [("payment-failed", 17, "its end has not moved"), ("payment-pending", 2, "is pending")],
+)
+def test_the_payment_of_an_extension_is_waited_for(
+    shop: Shop, state: str, code: int, words: str
+) -> None:
+    """A rack whose end did not move is drained at the old one, or cut off."""
+    shop.market.extensions = [extension()]
+    shop.market.extension_state = state
+    found, _, err = shop.run("extend", *EXTEND)
+    assert (found, words in " ".join(err.split()), len(shop.market.ledger)) == (code, True, 1)
 
 
 def too_dear(shop: Shop) -> None:

@@ -57,3 +57,21 @@ def test_the_exit_code_reaches_the_shell(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(["doctor"]) == 5
+
+
+@pytest.mark.parametrize("chosen", [(), ("gcp",)])
+def test_promises_are_shown_without_a_look_at_the_machine(
+    tmp_path: Path, chosen: tuple[str, ...]
+) -> None:
+    """They are the same everywhere: no Go is needed to read them."""
+    result = run(tmp_path, "--clouds", *chosen)
+    assert result.return_value == 0
+    assert "one NVLink domain" in result.stdout
+    assert not (tmp_path / ".cache").exists()
+
+
+def test_promises_can_be_read_by_a_program(tmp_path: Path) -> None:
+    """A change of cloud is decided in a spreadsheet."""
+    result = json.loads(run(tmp_path, "--clouds", "azure", "-o", "json").stdout)
+    assert set(result) == {"azure"}
+    assert set(result["azure"][0]) == {"what", "kept", "instead", "unverified"}

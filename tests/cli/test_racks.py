@@ -16,7 +16,7 @@ from rollout_world import started
 import cli.racks_where
 from cli.main import main
 from fleet.load import Fleet, load_fleet
-from infra.rollout.ledger import Ledger, Packed, Stored
+from infra.rollout.ledger import Ledger, Packer, Stored
 from infra.rollout.objects import ClusterObjects
 from lab.racks import RackPlaces
 from lab.rehearsal import Surroundings
@@ -271,7 +271,7 @@ def test_the_floor_refuses_before_anything(run: Run, world: RackWorld) -> None:
 def test_an_open_rollout_refuses(run: Run, world: RackWorld) -> None:
     """Its steps count on every other replica."""
     ledger = Ledger(ClusterObjects(cluster_of(world)))
-    ledger.write(3, Stored(entries=()), Packed.of([started()]))
+    ledger.write(3, Stored(entries=()), Packer().pack([started()]))
     assert world.all(MAPS)
     code, _, err = run("drain", "use1-r01", "use1-r01-n03", "--yes")
     assert (code, world.log) == (3, [])

@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from fleet.errors import ConfigError
-from infra.outputs import MODELS, ClusterOutputs, Layer, read_outputs
+from infra.outputs import MODELS, ClusterOutputs, read_outputs
+from infra.settings import StackLayer
 
 CLUSTER = {
     "region": "us-east",
@@ -33,7 +34,7 @@ def test_what_a_newer_k3fleet_adds_is_left_aside() -> None:
 
 
 @pytest.mark.parametrize("layer", sorted(MODELS))
-def test_an_output_that_is_null_is_not_stored(layer: Layer) -> None:
+def test_an_output_that_is_null_is_not_stored(layer: StackLayer) -> None:
     """The engine leaves it out, so a reader may not count on a key whose value may be None."""
     fields = MODELS[layer].model_fields.items()
     empty = [name for name, field in fields if type(None) in get_args(field.annotation)]

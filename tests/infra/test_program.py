@@ -138,3 +138,21 @@ def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:
     pulumi.runtime.set_all_config({"k3fleet-test:region": "us-east"})
     with pytest.raises(pulumi.RunError, match="fleet, kubeconfig not set"):
         declared(lambda: run("serving"))
+
+
+@pytest.mark.parametrize("layer", ["platform", "serving"])
+def test_nothing_is_made_in_another_cluster(demo: Fleet, tmp_path: Path, layer: Layer) -> None:
+    """Plain `pulumi up` too must notice that a kubeconfig leads elsewhere since last time."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config({f"k3fleet-test:{key}": value for key, value in stack.items()})
+    here = {"kubernetes:core/v1:Namespace": {"metadata": {"uid": "here"}}}
+    for deployed in ({}, {"cluster_uid": "here"}):
+        run_in(Monitor(deployed, here), lambda: run(layer))
+        assert exported()["cluster_uid"] == "here"
+    elsewhere = Monitor({"cluster_uid": "there"}, here)
+    with pytest.raises(pulumi.RunError, match=r"leads to cluster here.*is of cluster there"):
+        run_in(elsewhere, lambda: run(layer))
+    objects = [item.name for item in elsewhere.requests if item.type.startswith("kubernetes:")]
+    assert objects == []

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from engine_stack import PULUMI_TIMEOUT_S, Stack, built_toolchain, new_stack
 from pulumi.runtime.proto.language_pb2 import ProgramInfo, RunRequest
 
-from cli.wiring import cache_dir
 from lab.langhost import Programs, interpreter, program_request, required_plugins
-from lab.toolchain import Missing, Toolchain, ensure_tools, find_tools
+from lab.toolchain import Toolchain
 
-PULUMI_TIMEOUT_S = 120
-
-PROJECT = """name: stash
-runtime: python
-"""
 STASH = """
 import pulumi
 import helper
@@ -42,66 +35,15 @@ time.sleep(600)
 """
 
 
-class Silent:
-    """A progress that nobody watches."""
-
-    def step(self, name: str) -> None: ...
-
-    def update(self, text: str) -> None: ...
-
-
-@dataclass
-class Stack:
-    """A project folder with its own backend, run by the real engine."""
-
-    folder: Path
-    environ: dict[str, str]
-
-    def program(self, text: str) -> None:
-        (self.folder / "__main__.py").write_text(text)
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["pulumi", *arguments, "--non-interactive"],
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=PULUMI_TIMEOUT_S,
-            check=False,
-        )
-
-    def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run("up", "--yes", "--skip-preview", *arguments)
-
-
 @pytest.fixture(scope="module")
 def toolchain() -> Toolchain:
-    cache = cache_dir(os.environ)
-    missing = [a.tool.name for a in find_tools(cache, "").values() if isinstance(a, Missing)]
-    if missing:
-        pytest.skip(f"not built yet: {', '.join(missing)}")
-    return ensure_tools(cache_dir=cache, environ={"PATH": ""}, progress=Silent())
+    return built_toolchain()
 
 
 @pytest.fixture
 def stack(toolchain: Toolchain, tmp_path: Path) -> Stack:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (tmp_path / "state").mkdir()
-    (folder / "Pulumi.yaml").write_text(PROJECT)
-    (folder / "helper.py").write_text("")
-    environ = os.environ | {
-        "PATH": f"{toolchain.bin_dir}{os.pathsep}{os.environ['PATH']}",
-        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}",
-        "PULUMI_CONFIG_PASSPHRASE": "test",
-        "PULUMI_HOME": str(tmp_path / "home"),
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-    }
-    stack = Stack(folder=folder, environ=environ)
+    stack = new_stack(toolchain, tmp_path)
     stack.program(STASH)
-    created = stack.run("stack", "init", "dev")
-    assert created.returncode == 0, created.stderr
     stack.run("config", "set", "release", "r1")
     return stack
 

@@ -57,7 +57,7 @@ class Market:
     blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by region
     health: dict[str, dict[str, Any]] = field(default_factory=dict)  # by block
     quotas: list[dict[str, Any]] = field(default_factory=list)
-    opted_in: list[str] = field(default_factory=list)
+    opted_in: list[str] = field(default_factory=lambda: ["us-east-1-dfw-2"])
     # What was accepted, and paid: the one thing that must never have too many entries.
     ledger: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)  # every action, in order
@@ -68,6 +68,7 @@ class Market:
         "payment-pending",
         "scheduled",
     )  # a block's, look by look; last stays
+    extension_state: str = "payment-succeeded"
     hidden_looks: int = 0  # how often a new block is not listed yet
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -247,7 +248,7 @@ class _Answers:
                 {
                     "CapacityReservationId": reservation,
                     "CapacityBlockExtensionOfferingId": name,
-                    "CapacityBlockExtensionStatus": "payment-pending",
+                    "CapacityBlockExtensionStatus": self.market.extension_state,
                     "CapacityBlockExtensionEndDate": goods["CapacityBlockExtensionEndDate"],
                 }
             ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# One answer per `stack action`, or per action; an answer has events, prints, code, hangs, or
-# `lock`: a lock as Pulumi writes it, for as long as it runs.
+# One answer, or a list of them, per `stack action` or per action. An answer has events, prints and
+# code; or it hangs, with a lock as Pulumi writes it, and is deaf to the first interrupt or not.
 SCRIPT = f"""#!{sys.executable}
 import json, os, pathlib, signal, socket, subprocess, sys
 told = pathlib.Path(os.environ["FAKE_PULUMI"])
@@ -22,8 +23,14 @@ if "--preview-only" in args:
 stack = args[args.index("--stack") + 1] if "--stack" in args else args[2]
 answers = json.loads((told / "answers.json").read_text())
 answer = answers.get(f"{{stack}} {{action}}", answers.get(action, {{}}))
+notes = told / "calls.jsonl"
+if isinstance(answer, list):  # one answer after the other; the last one stays
+    lines = notes.read_text().splitlines() if notes.exists() else []
+    earlier = map(json.loads, lines)
+    asked = sum((call["stack"], call["action"]) == (stack, action) for call in earlier)
+    answer = answer[min(asked, len(answer) - 1)]
 shown = {{k: v for k, v in os.environ.items() if k.startswith("PULUMI_")}}
-with (told / "calls.jsonl").open("a") as calls:
+with notes.open("a") as calls:
     call = {{"stack": stack, "action": action, "args": args, "env": shown}}
     calls.write(json.dumps(call) + "\\n")
 backend = pathlib.Path(os.environ["PULUMI_BACKEND_URL"].removeprefix("file://"))
@@ -84,7 +91,7 @@ class FakePulumi:
         """What a process needs to start it."""
         return {"PATH": f"{self.bin}:/usr/bin:/bin", "FAKE_PULUMI": str(self.folder)}
 
-    def answer(self, answers: dict[str, dict[str, Any]]) -> None:
+    def answer(self, answers: Mapping[str, Any]) -> None:
         """Tell it what to answer from now on."""
         (self.folder / "answers.json").write_text(json.dumps(answers))
 

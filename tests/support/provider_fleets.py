@@ -23,7 +23,6 @@ AWS_COMPUTED: Mapping[str, Mapping[str, Any]] = {
         "vpcConfig": {"clusterSecurityGroupId": "sg-cluster"},
     },
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
-    "aws:iam/role:Role": {"name": "made-by-aws"},
 }
 
 GCP_COMPUTED: Mapping[str, Mapping[str, Any]] = {

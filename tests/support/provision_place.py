@@ -53,9 +53,26 @@ class Place:
         return code
 
     def brought_up(self) -> None:
-        """Have a fleet that is up."""
-        assert self.run("up", "--yes") == 0, self.err
-        (self.pulumi.folder / "calls.jsonl").unlink()
+        """Have a fleet that is up, as its state says."""
+        for layer in ("platform", "serving"):
+            name = f"k3fleet-{layer}/{layer}-us-east.json"
+            file = self.stacks / "state/.pulumi/stacks" / name
+            file.parent.mkdir(parents=True)
+            file.write_text("{}")
+
+    def config(self, stack: str, **values: Any) -> dict[str, Any]:
+        """Read what a stack was told, after it was told more."""
+        file = self.stacks / stack / f"Pulumi.{stack}.yaml"
+        content: dict[str, Any] = yaml.safe_load(file.read_text())
+        project = f"k3fleet-{stack.partition('-')[0]}"
+        content["config"] |= {f"{project}:{key}": value for key, value in values.items()}
+        file.write_text(yaml.safe_dump(content))
+        return {key.partition(":")[2]: value for key, value in content["config"].items()}
+
+    @property
+    def stacks(self) -> Path:
+        """Folder of the stacks."""
+        return self.folder / ".k3fleet/demo/stacks"
 
     def outputs(self, **values: Any) -> dict[str, Any]:
         """Answer for the deployed stack's outputs."""

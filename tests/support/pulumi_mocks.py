@@ -30,9 +30,11 @@ class Recorder(mocks.Mocks):
         self,
         outputs: Mapping[str, Any] | None = None,
         computed: Mapping[str, Mapping[str, Any]] | None = None,
+        answers: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
         self.outputs = dict(outputs or {})  # of the stack's last update
         self.computed = computed or {}  # type -> what only the cloud knows of such a resource
+        self.answers = answers or {}  # function of a provider -> what the cloud says
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Give an id, and the inputs back as outputs."""
@@ -44,9 +46,9 @@ class Recorder(mocks.Mocks):
             outputs[key] = {**given, **value} if isinstance(given, dict) else value
         return f"{args.name}-id", outputs
 
-    def call(self, _args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
-        """Answer a function of a provider with nothing."""
-        return {}, None
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """Answer a function of a provider, with nothing if no answer is known."""
+        return self.answers.get(args.token, {}), []
 
 
 class Monitor(mocks.MockMonitor):
@@ -56,8 +58,9 @@ class Monitor(mocks.MockMonitor):
         self,
         outputs: Mapping[str, Any] | None = None,
         computed: Mapping[str, Mapping[str, Any]] | None = None,
+        answers: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
-        super().__init__(Recorder(outputs, computed))
+        super().__init__(Recorder(outputs, computed, answers))
         self.requests: list[Request] = []
 
     def RegisterResource(self, request: Request) -> Any:  # noqa: N802 - the name of the call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import subprocess
@@ -10,11 +11,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
-from s3_servers import CHECKSUM, CREDENTIALS, client
+from s3_servers import CHECKSUM, CREDENTIALS, Proxy, client
 
 from fleet.load import Fleet, load_fleet
 from fleet.weights.needs import WeightSet, needed_by
@@ -22,11 +24,12 @@ from infra.rollout.lease import Holder, Time
 from infra.rollout.process import is_gone, own_process
 from infra.weights.file_copy import CheckBy
 from infra.weights.fill import Filling
+from infra.weights.lock import LOCK
 from infra.weights.places import Places
 from infra.weights.work import Limits
+from lab.interrupts import Interrupted, interruptible
 
 SOURCE, BUCKETS = "k3-source", {"us-east": "k3-us-east", "eu-west": "k3-eu-west"}
-PREFIX = "models"
 PART_BYTES = 4096
 SMALL_LIMITS = Limits(concurrency=4, part_bytes=PART_BYTES, copy_bytes=PART_BYTES, whole_bytes=1024)
 
@@ -45,6 +48,9 @@ def model_files(shards: int, seed: int = 1, shard_bytes: int = 3 * PART_BYTES) -
     return files
 
 
+_numbers = itertools.count(1)
+
+
 @dataclass(kw_only=True)
 class Site:
     """A fleet on disk, and its stores."""
@@ -56,7 +62,10 @@ class Site:
     regions: tuple[str, ...] = ("us-east",)
     # Where regions are reached. Another address than the source's: bytes come past here.
     target_ask: str = ""
+    # Of its own in each test: then nobody has to empty buckets.
+    prefix: str = field(default_factory=lambda: f"models-{next(_numbers)}")
     said: list[str] = field(default_factory=list)
+    proxy: Proxy = field(default_factory=lambda: Proxy(target=""))  # what k3fleet asks
 
     def __post_init__(self) -> None:
         self.client = client(self.url)
@@ -67,7 +76,12 @@ class Site:
     def write_fleet(self, **weights: Any) -> None:
         def store(bucket: str, url: str) -> dict[str, Any]:
             checksum = CHECKSUM[self.kind]
-            return {"bucket": bucket, "prefix": PREFIX, "endpoint_url": url, "checksum": checksum}
+            return {
+                "bucket": bucket,
+                "prefix": self.prefix,
+                "endpoint_url": url,
+                "checksum": checksum,
+            }
 
         data = {
             "apiVersion": "k3fleet/v1",
@@ -93,36 +107,38 @@ class Site:
     def fleet(self) -> Fleet:
         return load_fleet(self.fleet_file)
 
-    @property
+    @cached_property
     def weights(self) -> WeightSet:
         fleet = self.fleet()
         return WeightSet(repo=fleet.model.repo, revision=fleet.release.weights.revision)
 
     def make_buckets(self) -> None:
-        """Make empty buckets; those of an earlier test go."""
-        for bucket in (SOURCE, *(BUCKETS[name] for name in self.regions)):
-            if any(one["Name"] == bucket for one in self.client.list_buckets()["Buckets"]):
-                self.empty(bucket)
-            else:
+        """Make the buckets, unless an earlier test has."""
+        known = {one["Name"] for one in self.client.list_buckets()["Buckets"]}
+        for bucket in (SOURCE, *BUCKETS.values()):
+            if bucket not in known:
                 self.client.create_bucket(Bucket=bucket)
                 self.client.put_bucket_versioning(
                     Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
                 )
 
-    def empty(self, bucket: str) -> None:
-        for upload in self.client.list_multipart_uploads(Bucket=bucket).get("Uploads", ()):
-            self.client.abort_multipart_upload(
-                Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-            )
-        for name in self.keys(bucket):
-            self.client.delete_object(Bucket=bucket, Key=name)
+    @property
+    def lock_key(self) -> str:
+        return f"{self.prefix}/{LOCK}"
+
+    def uploads(self, bucket: str) -> list[dict[str, Any]]:
+        """List the uploads that were begun and not ended."""
+        found = self.client.list_multipart_uploads(Bucket=bucket, Prefix=f"{self.prefix}/")
+        return list(found.get("Uploads", ()))
 
     def keys(self, bucket: str) -> list[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=f"{self.prefix}/"
+        )
         return [one["Key"] for page in pages for one in page.get("Contents", ())]
 
     def key(self, name: str) -> str:
-        return f"{PREFIX}/{self.weights.revision}/{name}"
+        return f"{self.prefix}/{self.weights.revision}/{name}"
 
     def put(self, bucket: str, name: str, content: bytes) -> None:
         self.client.put_object(Bucket=bucket, Key=self.key(name), Body=content)
@@ -173,6 +189,7 @@ class Site:
             "ask": self.ask,
             "target_ask": self.target_ask,
             "regions": list(self.regions),
+            "prefix": self.prefix,
         }
         return subprocess.Popen(
             [sys.executable, __file__, json.dumps(told)],
@@ -185,4 +202,9 @@ class Site:
 
 if __name__ == "__main__":
     TOLD = json.loads(sys.argv[1])
-    Site(**{**TOLD, "folder": Path(TOLD["folder"]), "regions": tuple(TOLD["regions"])}).sync()
+    SITE = Site(**{**TOLD, "folder": Path(TOLD["folder"]), "regions": tuple(TOLD["regions"])})
+    try:
+        with interruptible():
+            SITE.sync()
+    except Interrupted as interrupted:
+        sys.exit(interrupted.exit_code)

@@ -97,6 +97,8 @@ def make_fabric_group(site: Site, network: Network) -> ec2.SecurityGroup:
     """Make the security group of EFA: all traffic among its members, in and out, as EFA asks."""
     return ec2.SecurityGroup(
         site.name("fabric"),
+        # AWS refuses group names that begin with `sg-`, as a region in Singapore's might.
+        name_prefix=f"k3fleet-{site.place.name}-",
         description=f"EFA among the racks of {site.place.name}",
         vpc_id=network.vpc_id,
         ingress=[ec2.SecurityGroupIngressArgs(protocol="-1", from_port=0, to_port=0, self=True)],

@@ -14,6 +14,9 @@ import pulumi
 from pulumi_aws import iam
 
 from infra.clouds.aws.site import Site
+from infra.clouds.names import fitted
+
+ROLE_NAME_MAX = 64  # IAM; Pulumi's own naming would end in an error there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,7 @@ def make_role(site: Site, part: str, service: str, policies: Sequence[str]) -> R
     trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": actions}
     role = iam.Role(
         site.name(f"{part}-role"),
+        name=fitted(f"{site.place.name}-{part}", ROLE_NAME_MAX),
         description=f"{part} of {site.place.name}",
         assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [trust]}),
         opts=site.options(iam.Role),

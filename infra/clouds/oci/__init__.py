@@ -31,12 +31,13 @@ class Oci:
         """Declare the VCN, the cluster, its system nodes, and a GPU memory cluster per rack."""
         cluster = place.region.cluster
         assert isinstance(cluster, Cluster)  # noqa: S101 - the fleet file was typed by its cloud
-        site = Site(
-            place=place,
-            cluster=cluster,
-            provider=_provider(f"oci-{place.region.name}", cluster, cluster.region),
-            home=_provider(f"oci-{place.region.name}-home", cluster, cluster.home_region),
+        provider = _provider(f"oci-{place.region.name}", cluster, cluster.region)
+        home = (
+            provider
+            if cluster.home_region == cluster.region
+            else _provider(f"oci-{place.region.name}-home", cluster, cluster.home_region)
         )
+        site = Site(place=place, cluster=cluster, provider=provider, home=home)
         networks = declare_networks(site)
         made = _cluster(site, networks)
         declare_system_pool(site, made, networks)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from provider_fleets import aws_region, write_fleet
+from hypothesis import given
+from hypothesis import strategies as st
+from provider_fleets import aws_region, existing_region, gcp_region, write_fleet
 
 from fleet.clouds import SCHEMAS, aws, existing
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
+from fleet.provisioning import load_provisionable
 from fleet.region_spec import RackSpec, RegionSpec
 
 HERE = {"name": "here", "racks": [{"id": "h-r01"}]}
@@ -75,3 +81,42 @@ def test_numbers_of_another_base_are_no_account(tmp_path: Path) -> None:
     region["cluster"]["account"] = "١٢٣٤٥٦٧٨٩٠١٢"
     with pytest.raises(ConfigError, match="no account id"):
         load_fleet(write_fleet(tmp_path, region))
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+)
+ANYTHING = st.recursive(
+    SCALARS | st.sampled_from(["us-east-1a", "10.0.0.0/8", "arn:aws:iam::", "cr-", "::", "0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner),
+    max_leaves=5,
+)
+
+
+def _places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    keys = data.keys() if isinstance(data, dict) else range(len(data))
+    for key in keys:
+        yield (*path, key)
+        if isinstance(data[key], dict | list):
+            yield from _places(data[key], (*path, key))
+
+
+def _replaced(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    inner = data[path[0]]
+    changed = value if len(path) == 1 else _replaced(inner, path[1:], value)
+    copied = dict(data) if isinstance(data, dict) else list(data)
+    copied[path[0]] = changed
+    return copied
+
+
+@pytest.mark.parametrize("region", [aws_region(), gcp_region("g"), existing_region("e")])
+@given(data=st.data())
+def test_no_value_anywhere_is_worse_than_a_message(
+    tmp_path_factory: pytest.TempPathFactory, region: dict[str, Any], data: st.DataObject
+) -> None:
+    """A file is refused with its line, or it is fit for the programs: never a traceback."""
+    place = data.draw(st.sampled_from(sorted(_places(region), key=str)))
+    changed = _replaced(region, place, data.draw(ANYTHING))
+    path = write_fleet(tmp_path_factory.getbasetemp(), changed)
+    with contextlib.suppress(ConfigError):
+        load_provisionable(path)

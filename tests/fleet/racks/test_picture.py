@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from rack_sample import DOCS_PICTURE, drawn
 
 from fleet.racks.picture import picture
 from fleet.racks.seen import NodeSeen, RackSeen, Seat
@@ -48,10 +49,10 @@ def test_what_is_missing_has_a_place() -> None:
 
 def test_a_sick_node_is_marked_also_under_a_replica() -> None:
     """Three of four GPUs: whoever sits there will fail soon."""
-    drawn = picture(rack(), trays=18, gpus=4)
-    [sick] = [row for row in drawn.rows if row.faults]
+    found = picture(rack(), trays=18, gpus=4)
+    [sick] = [row for row in found.rows if row.faults]
     assert (sick.number, sick.kind, sick.faults) == (5, "used", ("3 of 4 GPUs allocatable",))
-    assert drawn.headline == "2 replicas serve, 18 of 18 nodes, 1 sick or cordoned, 10 idle"
+    assert found.headline == "2 replicas serve, 18 of 18 nodes, 1 sick or cordoned, 10 idle"
 
 
 def test_every_gpu_is_a_box_in_the_colour_of_its_release() -> None:
@@ -62,10 +63,16 @@ def test_every_gpu_is_a_box_in_the_colour_of_its_release() -> None:
     assert (boxes.count("r0"), boxes.count("r0 away"), boxes.count("idle")) == (16, 16, 40)
 
 
+@settings(max_examples=40)
 @given(name=st.text(max_size=40), release=st.text(max_size=40))
 def test_no_name_breaks_the_picture(name: str, release: str) -> None:
     """Names come from a cluster; the file has to be XML that shows text and runs nothing."""
-    drawn = svg([picture(rack(name, release=release), trays=18, gpus=4)])
-    root = ElementTree.fromstring(drawn)  # noqa: S314 - ours
+    text = svg([picture(rack(name, release=release), trays=18, gpus=4)])
+    root = ElementTree.fromstring(text)  # noqa: S314 - ours
     kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert kinds <= {"svg", "title", "style", "g", "rect", "text"}
+
+
+def test_the_page_shows_what_the_command_draws() -> None:
+    """Draw it anew with `python tests/support/rack_sample.py` once the picture changes."""
+    assert DOCS_PICTURE.read_text(encoding="utf-8") == drawn()

@@ -1,0 +1,56 @@
+"""Stores that the tests of weights share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from s3_servers import CREDENTIALS, Proxy, proxy, s3_server
+from weights_site import Site
+
+MakeSite = Callable[..., Site]
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boto3 finds these, and never those of whoever runs the tests."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture(scope="package")
+def moto_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as url:
+        yield url
+
+
+@pytest.fixture(scope="package")
+def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("ministack", tmp_path_factory.mktemp("ministack")) as url:
+        yield url
+
+
+@pytest.fixture
+def make_site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeSite]:
+    """Make a fleet with empty buckets in a store, behind a proxy that counts and breaks."""
+    opened: list[Any] = []
+
+    def make(kind: str = "moto", *, through_us: bool = False, **more: Any) -> Site:
+        url: str = request.getfixturevalue(f"{kind}_url")
+        around = proxy(url)
+        opened.append(around)
+        store: Proxy = around.__enter__()
+        target = store.url.replace("127.0.0.1", "localhost") if through_us else ""
+        site = Site(folder=tmp_path, kind=kind, url=url, ask=store.url, target_ask=target, **more)
+        site.proxy = store
+        site.make_buckets()
+        return site
+
+    yield make
+    for around in opened:
+        around.__exit__(None, None, None)
