@@ -20,7 +20,8 @@ from fleet.units import format_duration
 from infra.rollout.objects import ClusterObjects
 from infra.traffic import Mover, Receiver, RegionTraffic
 from lab.interrupts import interruptible
-from lab.racks import RackPlaces, waiter
+from lab.racks import RackPlaces
+from lab.rollout import waiter
 
 PREFILL_SHARE = 0.25
 _OPTIONS = (
@@ -115,7 +116,7 @@ def _shift(
             traffic=traffic,
             receivers=receivers,
             floor=strategy.floor,
-            waiter=waiter(),
+            waiter=waiter(lambda: False),  # a signal ends the process, and anybody can go on
             say=_say,
             require_held=leases.require,
         )
