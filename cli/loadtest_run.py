@@ -18,10 +18,10 @@ from cli.options import (
     TOKENS_PER_CHUNK,
     TOKENS_PER_S,
     FiniteRange,
-    work_dir_option,
 )
 from cli.output import output_option
 from cli.wiring import loadtest_surroundings, surroundings
+from cli.work_dir import work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from lab.load_target import LoadTarget, endpoint_target, lab_target
