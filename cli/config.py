@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
 
 from cli.output import output_option, print_json, print_line, print_table
+from cli.plain import plain
 from fleet.errors import EXIT_CONFIG, EXIT_GO, ConfigError, Problem
 from fleet.load import load_fleet
-from fleet.provisioning import clusters_problems
+from fleet.provisioning import clusters_notes, clusters_problems
 from fleet.region_spec import RegionSpec
 from fleet.yaml_document import read_document
 from infra.stack_config import stack_file_problems
@@ -41,7 +42,8 @@ def lint(fleet_file: Path, stacks: tuple[Path, ...], output: str) -> int:
     """Check a fleet file for making its clusters: all that the programs check, and all at once.
 
     Needs neither Pulumi nor an account. `k3fleet plan` asks less of the same file:
-    a fleet without clusters can be planned, rendered and rehearsed.
+    a fleet without clusters can be planned, rendered and rehearsed. What nobody could
+    verify yet is noted, and is no problem.
 
     \b
     Example:
@@ -52,31 +54,45 @@ def lint(fleet_file: Path, stacks: tuple[Path, ...], output: str) -> int:
     Exit codes:
         0 clean, 3 problems
     """
-    regions, problems = _checked(fleet_file, stacks)
+    checked = _check(fleet_file, stacks)
+    problems = checked.problems
     if output == "json":
-        print_json({"clean": not problems, "problems": [asdict(item) for item in problems]})
+        listed = {"problems": problems, "notes": checked.notes}
+        shown = {name: [asdict(item) for item in items] for name, items in listed.items()}
+        print_json({"clean": not problems, **shown})
         return EXIT_CONFIG if problems else EXIT_GO
     if problems:
         raise ConfigError.of(problems)
-    rows = [(region.name, region.cloud, len(region.racks), _made(region)) for region in regions]
+    for note in checked.notes:
+        click.echo(plain(f"note: {note}"), err=True)
+    rows = [(it.name, it.cloud, len(it.racks), _made(it)) for it in checked.regions]
     print_table(("region", "cloud", "racks", "cluster"), rows)
     print_line("no problems found")
     return EXIT_GO
 
 
-def _checked(
-    fleet_file: Path, stacks: tuple[Path, ...]
-) -> tuple[tuple[RegionSpec, ...], list[Problem]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """What was found; `regions` of a fleet file that could be read."""
+
+    problems: list[Problem]
+    notes: list[Problem] = field(default_factory=list)
+    regions: tuple[RegionSpec, ...] = ()
+
+
+def _check(fleet_file: Path, stacks: tuple[Path, ...]) -> _Checked:
     try:
         fleet = load_fleet(fleet_file)
     except ConfigError as error:
         if not error.problems:
             raise
-        return (), list(error.problems)
-    problems = clusters_problems(read_document(fleet_file), fleet)
+        return _Checked(problems=list(error.problems))
+    document = read_document(fleet_file)
+    problems = clusters_problems(document, fleet)
     for stack in stacks:
         problems += stack_file_problems(stack, fleet)
-    return fleet.spec.regions, problems
+    notes = clusters_notes(document, fleet)
+    return _Checked(problems=problems, notes=notes, regions=fleet.spec.regions)
 
 
 def _made(region: RegionSpec) -> str:

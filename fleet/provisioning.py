@@ -15,6 +15,7 @@ from fleet.clouds.part import CloudSchema, Fault
 from fleet.errors import ConfigError, Problem
 from fleet.load import Fleet, load_fleet
 from fleet.region_spec import RegionSpec
+from fleet.schema import FileModel
 from fleet.spec import FleetSpec
 from fleet.yaml_document import Document, read_document
 
@@ -42,13 +43,23 @@ def clusters_problems(document: Document, fleet: Fleet, only: str | None = None)
     return [*problems, *_shared(document, fleet, only)]
 
 
+def clusters_notes(document: Document, fleet: Fleet) -> list[Problem]:
+    """Tell what is to be made as nobody could check yet, in a fleet without problems."""
+    return [
+        document.problem(("regions", index, *note.path), note.what, note.fix)
+        for index, region in enumerate(fleet.spec.regions)
+        if region.cluster is not None
+        for note in SCHEMAS[region.cloud].found_notes(region.cluster, _capacities(region))
+    ]
+
+
+def _capacities(region: RegionSpec) -> dict[int, FileModel]:
+    """Give what racks say of their capacity, by place in the list."""
+    return {i: rack.capacity for i, rack in enumerate(region.racks) if rack.capacity}
+
+
 def _region_faults(fleet: FleetSpec, region: RegionSpec) -> Iterator[Fault]:
-    schema = SCHEMAS.get(region.cloud)
-    if schema is None:
-        what = f"clusters in {region.cloud} are not made by this k3fleet"
-        fix = f"Use existing for a cluster that is there, or one of {', '.join(SCHEMAS)}"
-        yield Fault(("cloud",), what, fix)
-        return
+    schema = SCHEMAS[region.cloud]
     name = f"{fleet.name}-{region.name}"
     if len(name) > schema.name_max:
         what = f"the cluster would be called {name}, {len(name)} characters"
@@ -57,8 +68,7 @@ def _region_faults(fleet: FleetSpec, region: RegionSpec) -> Iterator[Fault]:
     yield from _rack_faults(schema, region)
     yield from _version_faults(fleet.kubernetes, region)
     if region.cluster is not None:
-        racks = {i: rack.capacity for i, rack in enumerate(region.racks) if rack.capacity}
-        yield from schema.found_faults(region.cluster, racks)
+        yield from schema.found_faults(region.cluster, _capacities(region))
 
 
 def _version_faults(kubernetes: str, region: RegionSpec) -> Iterator[Fault]:
@@ -85,8 +95,7 @@ def _shared(document: Document, fleet: Fleet, only: str | None) -> Iterator[Prob
     """Find racks of any region that name the same thing of their cloud."""
     first: dict[tuple[str, object], str] = {}
     for index, region in enumerate(fleet.spec.regions):
-        schema = SCHEMAS.get(region.cloud)
-        key = schema.exclusive if schema else None
+        key = SCHEMAS[region.cloud].exclusive
         if key is None:
             continue
         for place, rack in enumerate(region.racks):

@@ -18,7 +18,6 @@ __all__ = ["CLOUDS", "SCHEMAS", "Cloud", "CloudSchema", "Fault", "Offer", "read_
 Cloud = Literal["existing", "aws", "gcp", "oci", "azure", "coreweave", "nebius"]
 CLOUDS: tuple[Cloud, ...] = get_args(Cloud)
 
-# A cloud without a line here can be planned and rehearsed, but has no cluster to describe.
 SCHEMAS: Mapping[Cloud, CloudSchema[Any, Any]] = {
     "existing": existing.SCHEMA,
     "aws": aws.SCHEMA,
@@ -41,10 +40,5 @@ def read_part(kind: Literal["cluster", "rack"], offer: object) -> FileModel | No
         raise refuse("belongs to no region", "Give it inside of a region, which names its cloud")
     if offer.data is None or offer.cloud not in CLOUDS:
         return None
-    schema = SCHEMAS.get(offer.cloud)
-    if schema is None:
-        raise refuse(
-            f"clusters in {offer.cloud} are not made by this k3fleet",
-            f"Use cloud: existing for a cluster that is there, or one of {', '.join(SCHEMAS)}",
-        )
+    schema = SCHEMAS[offer.cloud]
     return typed(schema.cluster if kind == "cluster" else schema.rack, offer.data)

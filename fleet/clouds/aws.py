@@ -1,19 +1,28 @@
 """Describe an EKS cluster and its racks: one rack is one capacity block of an UltraServer.
 
 What could not be verified without an account is data here or in
-`infra/clouds/aws/network_cards.yaml`, never code: the GB300's layout of network
+`fleet/clouds/aws_cards.yaml`, never code: the GB300's layout of network
 cards, and the zones that sell it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from fleet.clouds.aws_cards import cards_of
+from fleet.clouds.fields import (
+    CallerCidr,
+    Cidr,
+    DiskGib,
+    Quoted,
+    SystemCount,
+    check_apart,
+    check_inside,
+    matching,
+)
 from fleet.clouds.part import CloudSchema, Fault
 from fleet.schema import Count, FileModel, Positive, Text, found_text, refuse, suggestion
 
@@ -26,67 +35,29 @@ NEEDED_ADDONS = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
 # What EKS calls the logs that its control plane can write.
 LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 
-
-def _matching(expression: str, noun: str, example: str) -> AfterValidator:
-    form = re.compile(expression)
-
-    def check(text: str) -> str:
-        if not form.fullmatch(text):
-            raise refuse(f"{found_text(text)} is no {noun}", f"Write it as {example}")
-        return text
-
-    return AfterValidator(check)
-
-
-def _quoted(value: object) -> object:
-    if isinstance(value, int | float):  # 012345678901 loses its zero as a number
-        raise refuse(f"expected text, found the number {value}", f'Write "{value}", in quotes')
-    return value
-
-
-def _network(text: str) -> str:
-    try:
-        network = IPv4Network(text)
-    except ValueError as error:
-        raise refuse(f"{found_text(text)} is no IPv4 network", "Write 10.20.0.0/16") from error
-    if not network.is_private:
-        raise refuse(f"{text} is not private", "Take a part of 10.0.0.0/8")
-    return text
-
-
-def _caller_network(text: str) -> str:
-    try:
-        network = IPv4Network(text)
-    except ValueError as error:
-        raise refuse(f"{found_text(text)} is no IPv4 network", "Write 192.0.2.0/24") from error
-    if network.prefixlen == 0:
-        raise refuse("0.0.0.0/0 opens the API server to everybody", "Name your own networks")
-    return text
-
-
 _HEX = "(?:[0-9a-f]{8}|[0-9a-f]{17})"  # EC2's short and long ids
 AccountId = Annotated[
     str,
-    BeforeValidator(_quoted),
-    _matching(r"[0-9]{12}", "account id", 'twelve digits in quotes, "123456789012"'),
+    Quoted,
+    matching(r"[0-9]{12}", "account id", 'twelve digits in quotes, "123456789012"'),
 ]
-AwsRegion = Annotated[str, _matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9]", "AWS region", "us-east-1")]
+AwsRegion = Annotated[str, matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9]", "AWS region", "us-east-1")]
 # A regional zone, us-east-1a, or a Local Zone, us-east-1-dfw-2a.
 Zone = Annotated[
-    str, _matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9](?:-[a-z]+-[0-9]+)?[a-z]", "zone", "us-east-1a")
+    str, matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9](?:-[a-z]+-[0-9]+)?[a-z]", "zone", "us-east-1a")
 ]
 ZoneGroup = Annotated[
     str,
-    _matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9]-[a-z]+-[0-9]+", "zone group", "us-east-1-dfw-2"),
+    matching(r"[a-z]{2}(?:-[a-z]+)+-[0-9]-[a-z]+-[0-9]+", "zone group", "us-east-1-dfw-2"),
 ]
-VpcId = Annotated[str, _matching(f"vpc-{_HEX}", "VPC id", "vpc-0123456789abcdef0")]
-SubnetId = Annotated[str, _matching(f"subnet-{_HEX}", "subnet id", "subnet-0123456789abcdef0")]
+VpcId = Annotated[str, matching(f"vpc-{_HEX}", "VPC id", "vpc-0123456789abcdef0")]
+SubnetId = Annotated[str, matching(f"subnet-{_HEX}", "subnet id", "subnet-0123456789abcdef0")]
 ReservationId = Annotated[
-    str, _matching(f"cr-{_HEX}", "id of a capacity reservation", "cr-0123456789abcdef0")
+    str, matching(f"cr-{_HEX}", "id of a capacity reservation", "cr-0123456789abcdef0")
 ]
 IamArn = Annotated[
     str,
-    _matching(
+    matching(
         r"arn:aws[a-z-]*:iam::[0-9]{12}:(?:role|user)/[\w+=,.@/-]{1,512}",
         "role or user of IAM",
         "arn:aws:iam::123456789012:role/sre",
@@ -94,7 +65,7 @@ IamArn = Annotated[
 ]
 KeyArn = Annotated[
     str,
-    _matching(
+    matching(
         r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[0-9a-zA-Z-]{1,64}",
         "key of KMS",
         "arn:aws:kms:us-east-1:123456789012:key/KEY",
@@ -102,15 +73,13 @@ KeyArn = Annotated[
 ]
 # p6e-gb300.36xlarge; free text otherwise, because no SDK lists all types that are sold.
 InstanceType = Annotated[
-    str, _matching(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", "instance type", "p6e-gb300.36xlarge")
+    str, matching(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", "instance type", "p6e-gb300.36xlarge")
 ]
-Cidr = Annotated[str, AfterValidator(_network)]
-CallerCidr = Annotated[str, AfterValidator(_caller_network)]
 AddonVersion = Annotated[
-    str, _matching(r"v[0-9][\w.+-]*", "version of an add-on", "v1.20.4-eksbuild.2")
+    str, matching(r"v[0-9][\w.+-]*", "version of an add-on", "v1.20.4-eksbuild.2")
 ]
 AmiRelease = Annotated[
-    str, _matching(r"[0-9]\.[0-9]{2}\.[0-9]+-[0-9]{8}", "AMI release", "1.34.2-20251112")
+    str, matching(r"[0-9]\.[0-9]{2}\.[0-9]+-[0-9]{8}", "AMI release", "1.34.2-20251112")
 ]
 
 
@@ -125,18 +94,13 @@ class NewNetwork(FileModel):
     @model_validator(mode="after")
     def _disjoint(self) -> Self:
         """Refuse subnets outside of the VPC, or over each other."""
-        whole = IPv4Network(self.cidr)
         parts = [
-            (f"{kind}.{zone}", IPv4Network(cidr))
+            (f"{kind}.{zone}", cidr)
             for kind in ("control_plane", "public", "nodes")
             for zone, cidr in getattr(self, kind).items()
         ]
-        for index, (name, part) in enumerate(parts):
-            if not part.subnet_of(whole):
-                raise refuse(f"{name}: {part} is not inside of {whole}", "Take a part of cidr")
-            for other_name, other in parts[:index]:
-                if part.overlaps(other):
-                    raise refuse(f"{name}: {part} overlaps {other_name}: {other}", "Move one")
+        check_inside(self.cidr, parts)
+        check_apart(parts)
         return self
 
 
@@ -153,8 +117,8 @@ class SystemNodes(FileModel):
 
     # Arm like the racks' Grace processors: one set of images.
     instance_type: InstanceType = "m7g.4xlarge"
-    count: Annotated[Positive, Field(le=100)] = 3
-    disk_gib: Annotated[Positive, Field(ge=50, le=16_384)] = 200
+    count: SystemCount = 3
+    disk_gib: DiskGib = 200
 
 
 class Endpoint(FileModel):
@@ -209,7 +173,7 @@ class Rack(FileModel):
     # How many nodes to start at first; later the number is the drain's and the reservation's.
     # 0 for a block that is not active yet: EKS would report launch errors until it is.
     initial_nodes: Annotated[Count, Field(le=18)] = 18  # an UltraServer x72 has 18 instances
-    disk_gib: Annotated[Positive, Field(ge=50, le=16_384)] = 500  # root; weights go to the NVMe
+    disk_gib: DiskGib = 500  # root; weights go to the NVMe
     # Of the nodes' AMI. Per rack, so that a new one comes to one rack at a time. None: the newest
     # at the time when the rack is made.
     ami_release: AmiRelease | None = None
@@ -275,6 +239,19 @@ def _place_faults(cluster: Cluster, rack: Rack, path: tuple[str | int, ...]) -> 
         yield Fault((*path, "zone"), what, fix)
 
 
+def _notes(_cluster: Cluster, racks: Mapping[int, Rack]) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for index, rack in racks.items():
+        first.setdefault(rack.instance_type, index)
+    for instance_type, index in first.items():
+        cards = cards_of(instance_type)
+        if not cards.verified:
+            used = ", ".join(map(str, (0, *cards.efa_cards)))
+            what = f"no public source gives the network cards of {instance_type}; {used} are used"
+            fix = "Compare vpc.amazonaws.com/efa on the first node (docs/clusters.md)"
+            yield Fault(("racks", index, "capacity", "instance_type"), what, fix)
+
+
 SCHEMA = CloudSchema(
     cluster=Cluster,
     rack=Rack,
@@ -282,4 +259,5 @@ SCHEMA = CloudSchema(
     exclusive="reservation",
     name_max=100,  # EKS
     faults=_faults,
+    notes=_notes,
 )

@@ -88,6 +88,8 @@ class Cluster(FileModel):
     accelerator: Text = "nvidia-gb300"
     # Which GPU driver Google puts on the nodes; DEFAULT and LATEST follow the GKE release.
     driver: Literal["DEFAULT", "LATEST"] = "DEFAULT"
+    # Google's device plugin. False where the GPU operator is asked for, which brings its own.
+    google_device_plugin: bool = True
     # A RoCE network for bare metal is tied to its zone, and brings its one subnet itself.
     roce_profile: Text = "vpc-roce-metal"
     # As topology of one rack. Unverified: whether a pool smaller than 18 nodes may ask for it.

@@ -48,6 +48,13 @@ class CloudSchema(Generic[ClusterT, RackT]):
     # What is wrong with a valid cluster and its racks' capacities (by place in the list) together.
     faults: Callable[[ClusterT, Mapping[int, RackT]], Iterator[Fault]]
 
+    # What is to be made as nobody could check yet; told, and no reason to refuse.
+    notes: Callable[[ClusterT, Mapping[int, RackT]], Iterator[Fault]] = lambda _c, _r: iter(())
+
+    def found_notes(self, cluster: Any, racks: Mapping[int, Any]) -> Iterator[Fault]:
+        """Tell what is not established about a region's parts."""
+        return self.notes(cluster, racks)
+
     def found_faults(self, cluster: Any, racks: Mapping[int, Any]) -> Iterator[Fault]:
         """Check a region's parts, which `typed` made and which are therefore of this cloud."""
         return self.faults(cluster, racks)

@@ -15,6 +15,7 @@ def guarded(
     *,
     ignore: Sequence[str] = (),
     after: Sequence[pulumi.Resource] = (),
+    timeouts: pulumi.CustomTimeouts | None = None,
 ) -> pulumi.ResourceOptions:
     """Give the options of a resource of a kind, its class or its type token.
 
@@ -24,6 +25,7 @@ def guarded(
         provider=provider,
         ignore_changes=list(ignore) or None,
         depends_on=list(after) or None,
+        custom_timeouts=timeouts,
     )
     token = kind if isinstance(kind, str) else str(vars(kind)["pulumi_type"])
     return kept(token, options)

@@ -162,24 +162,27 @@ def _rack(
     template.nvlink = nebius.Mk8sV1NodeGroupTemplateNvlinkArgs(nvl_instance_group_id=domain.id)
     template.gpu_cluster = nebius.Mk8sV1NodeGroupTemplateGpuClusterArgs(id=fabric.id)
     template.network_interfaces = [_card(subnet)]
-    options = pulumi.ResourceOptions(custom_timeouts=_TIMEOUT)
     return nebius.Mk8sV1NodeGroup(
         rack.id,
         name=rack.id,
         parent_id=made.id,
         version=site.place.kubernetes,
         fixed_node_count=site.place.nodes_per_rack,
-        # A rack has no nineteenth node to start before another one goes.
-        strategy=nebius.Mk8sV1NodeGroupStrategyArgs(
-            max_surge=nebius.Mk8sV1NodeGroupStrategyMaxSurgeArgs(count=0),
-            max_unavailable=nebius.Mk8sV1NodeGroupStrategyMaxUnavailableArgs(count=1),
-            drain_timeout=_DRAIN,
-        ),
+        strategy=_one_by_one(),
         template=template,
         labels=tags,
-        opts=pulumi.ResourceOptions.merge(
-            guarded(nebius.Mk8sV1NodeGroup, site.provider, ignore=("fixedNodeCount",)), options
+        opts=guarded(
+            nebius.Mk8sV1NodeGroup, site.provider, ignore=("fixedNodeCount",), timeouts=_TIMEOUT
         ),
+    )
+
+
+def _one_by_one() -> nebius.Mk8sV1NodeGroupStrategyArgs:
+    # A rack has no nineteenth node to start before another one goes.
+    return nebius.Mk8sV1NodeGroupStrategyArgs(
+        max_surge=nebius.Mk8sV1NodeGroupStrategyMaxSurgeArgs(count=0),
+        max_unavailable=nebius.Mk8sV1NodeGroupStrategyMaxUnavailableArgs(count=1),
+        drain_timeout=_DRAIN,
     )
 
 

@@ -23,6 +23,22 @@ def test_a_clean_fleet_shows_what_would_be_made(
     assert [word in out for word in ("us-east", "aws", "is made", "is there already")] == [True] * 4
 
 
+def test_what_nobody_could_verify_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever brings up the first GB300 knows where to look; it is no reason to refuse."""
+    region = aws_region(racks=3)
+    region["racks"][0]["capacity"]["instance_type"] = "p6e-gb200.36xlarge"  # AWS gives its cards
+    path = str(write_fleet(tmp_path, region))
+    assert main(["config", "lint", path]) == 0
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith(f"note: {path}:")
+    assert "no public source gives the network cards of p6e-gb300.36xlarge" in note
+    assert main(["config", "lint", path, "-o", "json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["notes"]
+    assert told["path"] == "regions[0].racks[1].capacity.instance_type"
+
+
 def test_problems_are_on_stderr_and_exit_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,14 +32,14 @@ class Silent:
 
 @dataclass
 class ByHand:
-    """Pulumi in the project's folder, with state and stack file elsewhere."""
+    """Pulumi in a copy of the project's folder: it writes its stack file beside the program."""
 
-    config_file: Path
+    project: Path
     environ: dict[str, str]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "-C", str(PROJECT)],
+            ["pulumi", *arguments, "--non-interactive", "-C", str(self.project)],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -48,19 +49,15 @@ class ByHand:
 
     def configure(self, **values: object) -> None:
         for key, value in values.items():
-            self.done("config", "set", key, str(value), "-s", STACK, *self._file)
+            self.done("config", "set", key, str(value), "-s", STACK)
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run("up", "--yes", "-s", STACK, *self._file, *arguments)
+        return self.run("up", "--yes", "-s", STACK, *arguments)
 
     def done(self, *arguments: str) -> str:
         ended = self.run(*arguments)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
-
-    @property
-    def _file(self) -> tuple[str, str]:
-        return "--config-file", str(self.config_file)
 
 
 @pytest.fixture
@@ -80,7 +77,9 @@ def by_hand(tmp_path: Path) -> ByHand:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
-    by_hand = ByHand(config_file=tmp_path / f"Pulumi.{STACK}.yaml", environ=environ)
+    project = tmp_path / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
+    by_hand = ByHand(project=project, environ=environ)
     by_hand.done("stack", "init", STACK)
     return by_hand
 

@@ -2,7 +2,7 @@
 
 Written from AWS's guides and the SDK's types; nothing here has met an AWS
 account. What AWS does not promise is in `Eks.promises`. Not established, and
-therefore data: the GB300's network cards (`network_cards.yaml`) and the zones
+therefore data: the GB300's network cards (`fleet/clouds/aws_cards.yaml`) and the zones
 that sell it (the fleet file). Known to bite: EKS does not check that 18 nodes
 join; it scales a group down 40 minutes before its block ends, while EC2 wants
 UltraServer instances gone by 60; and it asks for a desired size of 0 before a

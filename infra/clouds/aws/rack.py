@@ -21,8 +21,8 @@ import pulumi
 from pulumi_aws import ec2, eks
 
 from fleet.clouds.aws import Rack
+from fleet.clouds.aws_cards import cards_of
 from fleet.region_spec import RackSpec
-from infra.clouds.aws.cards import cards_of
 from infra.clouds.aws.instance import metadata_by_session, root_disk, tagged, user_data
 from infra.clouds.aws.network import Network
 from infra.clouds.aws.roles import Role

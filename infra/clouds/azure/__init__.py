@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 import pulumi_azure_native as azure
-from pulumi_azure_native import containerservice, network, resources
+from pulumi_azure_native import containerservice, managedidentity, network, resources
 
 from fleet.clouds.azure import Cluster, Rack
 from fleet.clouds.promises import Promise, promises_of
@@ -68,7 +68,6 @@ def _cluster(
     site: Site, subnet: network.Subnet, identities: Identities
 ) -> containerservice.ManagedCluster:
     cluster, place = site.cluster, site.place
-    kubelet = identities.kubelet
     return containerservice.ManagedCluster(
         place.name,
         resource_name_=place.name,
@@ -80,25 +79,11 @@ def _cluster(
         identity=containerservice.ManagedClusterIdentityArgs(
             type="UserAssigned", user_assigned_identities=[identities.control_plane.id]
         ),
-        identity_profile={
-            "kubeletidentity": containerservice.UserAssignedIdentityArgs(
-                resource_id=kubelet.id, client_id=kubelet.client_id, object_id=kubelet.principal_id
-            )
-        },
-        api_server_access_profile=containerservice.ManagedClusterAPIServerAccessProfileArgs(
-            enable_private_cluster=True,
-            enable_private_cluster_public_fqdn=False,
-            private_dns_zone="system",
-            disable_run_command=True,
-        ),
+        identity_profile={"kubeletidentity": _profile(identities.kubelet)},
+        api_server_access_profile=_private_access(),
         enable_rbac=True,
         disable_local_accounts=True,
-        aad_profile=containerservice.ManagedClusterAADProfileArgs(
-            managed=True,
-            enable_azure_rbac=False,
-            tenant_id=cluster.tenant,
-            admin_group_object_ids=sorted(cluster.admin_groups),
-        ),
+        aad_profile=_people(cluster),
         oidc_issuer_profile=containerservice.ManagedClusterOIDCIssuerProfileArgs(enabled=True),
         security_profile=_security(cluster),
         # Nothing restarts nodes but a person: a rack's weights are on their disks.
@@ -116,6 +101,32 @@ def _cluster(
             ignore=("agentPoolProfiles",),
             after=identities.rights,
         ),
+    )
+
+
+def _profile(
+    identity: managedidentity.UserAssignedIdentity,
+) -> containerservice.UserAssignedIdentityArgs:
+    return containerservice.UserAssignedIdentityArgs(
+        resource_id=identity.id, client_id=identity.client_id, object_id=identity.principal_id
+    )
+
+
+def _private_access() -> containerservice.ManagedClusterAPIServerAccessProfileArgs:
+    return containerservice.ManagedClusterAPIServerAccessProfileArgs(
+        enable_private_cluster=True,
+        enable_private_cluster_public_fqdn=False,
+        private_dns_zone="system",
+        disable_run_command=True,
+    )
+
+
+def _people(cluster: Cluster) -> containerservice.ManagedClusterAADProfileArgs:
+    return containerservice.ManagedClusterAADProfileArgs(
+        managed=True,
+        enable_azure_rbac=False,
+        tenant_id=cluster.tenant,
+        admin_group_object_ids=sorted(cluster.admin_groups),
     )
 
 

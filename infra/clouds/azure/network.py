@@ -20,6 +20,21 @@ def declare_nodes_subnet(site: Site) -> network.Subnet:
         tags=site.place.tags,
         opts=guarded(network.VirtualNetwork, site.provider),
     )
+    way_out = _way_out(site)
+    return network.Subnet(
+        f"{name}-nodes",
+        subnet_name="nodes",
+        resource_group_name=site.group,
+        virtual_network_name=whole.name,
+        address_prefix=cidrs.nodes,
+        default_outbound_access=False,
+        nat_gateway=network.SubResourceArgs(id=way_out.id),
+        opts=guarded(network.Subnet, site.provider),
+    )
+
+
+def _way_out(site: Site) -> network.NatGateway:
+    name = site.place.name
     address = network.PublicIPAddress(
         f"{name}-out",
         public_ip_address_name=f"{name}-out",
@@ -30,7 +45,7 @@ def declare_nodes_subnet(site: Site) -> network.Subnet:
         tags=site.place.tags,
         opts=guarded(network.PublicIPAddress, site.provider),
     )
-    way_out = network.NatGateway(
+    return network.NatGateway(
         f"{name}-out",
         nat_gateway_name=f"{name}-out",
         resource_group_name=site.group,
@@ -39,14 +54,4 @@ def declare_nodes_subnet(site: Site) -> network.Subnet:
         public_ip_addresses=[network.SubResourceArgs(id=address.id)],
         tags=site.place.tags,
         opts=guarded(network.NatGateway, site.provider),
-    )
-    return network.Subnet(
-        f"{name}-nodes",
-        subnet_name="nodes",
-        resource_group_name=site.group,
-        virtual_network_name=whole.name,
-        address_prefix=cidrs.nodes,
-        default_outbound_access=False,
-        nat_gateway=network.SubResourceArgs(id=way_out.id),
-        opts=guarded(network.Subnet, site.provider),
     )

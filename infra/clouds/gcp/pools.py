@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 from pulumi_gcp import compute, container, serviceaccount
 
-from fleet.clouds.gcp import Rack
+from fleet.clouds.gcp import Cluster, Rack
 from fleet.region_spec import RackSpec
 from infra.clouds.contract import RACK_LABEL
 from infra.clouds.gcp.network import Networks
@@ -71,7 +71,6 @@ def declare_rack(
         ),
         opts=guarded(compute.ResourcePolicy, site.provider),
     )
-    options = pulumi.ResourceOptions(custom_timeouts=_POOL_TIMEOUT)
     return container.NodePool(
         rack.id,
         name=rack.id,
@@ -80,10 +79,7 @@ def declare_rack(
         version=site.cluster.version,
         node_count=site.place.nodes_per_rack,
         management=_management(),
-        # A rack has no nineteenth node to start before another one goes.
-        upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-            strategy="SURGE", max_surge=0, max_unavailable=1
-        ),
+        upgrade_settings=_one_by_one(),
         placement_policy=container.NodePoolPlacementPolicyArgs(
             type="COMPACT", policy_name=policy.name
         ),
@@ -91,10 +87,15 @@ def declare_rack(
         network_config=container.NodePoolNetworkConfigArgs(
             enable_private_nodes=True, additional_node_network_configs=_cards(networks)
         ),
-        opts=pulumi.ResourceOptions.merge(
-            guarded(container.NodePool, site.provider, ignore=("nodeCount",)), options
+        opts=guarded(
+            container.NodePool, site.provider, ignore=("nodeCount",), timeouts=_POOL_TIMEOUT
         ),
     )
+
+
+def _one_by_one() -> container.NodePoolUpgradeSettingsArgs:
+    # A rack has no nineteenth node to start before another one goes.
+    return container.NodePoolUpgradeSettingsArgs(strategy="SURGE", max_surge=0, max_unavailable=1)
 
 
 def _rack_nodes(
@@ -123,7 +124,7 @@ def _rack_nodes(
         ephemeral_storage_local_ssd_config=(
             ssds(local_ssd_count=cluster.local_ssds) if cluster.local_ssds else None
         ),
-        labels={RACK_LABEL: rack.id, **_NETWORK_LABELS},
+        labels={RACK_LABEL: rack.id, **_NETWORK_LABELS, **_plugin_labels(cluster)},
         taints=[
             container.NodePoolNodeConfigTaintArgs(
                 key="nvidia.com/gpu", value="present", effect="NO_SCHEDULE"
@@ -154,6 +155,12 @@ def _cards(
 def _management() -> container.NodePoolManagementArgs:
     # A pool of a release channel must have upgrades on; the cluster's hold keeps them back.
     return container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True)
+
+
+def _plugin_labels(cluster: Cluster) -> dict[str, str]:
+    """Keep Google's device plugin off the nodes where another one is to run."""
+    off = {"gke-no-default-nvidia-gpu-device-plugin": "true"}
+    return {} if cluster.google_device_plugin else off
 
 
 def _architecture(behavior: str) -> container.NodePoolNodeConfigTaintConfigArgs:

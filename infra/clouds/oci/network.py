@@ -103,14 +103,7 @@ def _routes(site: Site, vcn: core.Vcn) -> core.RouteTable:
         ],
         opts=pulumi.InvokeOptions(provider=site.provider),
     ).services
-    nat = core.NatGateway(
-        f"{name}-nat",
-        compartment_id=compartment,
-        vcn_id=vcn.id,
-        display_name=f"{name}-nat",
-        freeform_tags=site.place.tags,
-        opts=guarded(core.NatGateway, site.provider),
-    )
+    nat = _nat(site, vcn)
     gateway = core.ServiceGateway(
         f"{name}-services",
         compartment_id=compartment,
@@ -137,6 +130,17 @@ def _routes(site: Site, vcn: core.Vcn) -> core.RouteTable:
         ],
         freeform_tags=site.place.tags,
         opts=guarded(core.RouteTable, site.provider),
+    )
+
+
+def _nat(site: Site, vcn: core.Vcn) -> core.NatGateway:
+    return core.NatGateway(
+        f"{site.place.name}-nat",
+        compartment_id=site.cluster.compartment,
+        vcn_id=vcn.id,
+        display_name=f"{site.place.name}-nat",
+        freeform_tags=site.place.tags,
+        opts=guarded(core.NatGateway, site.provider),
     )
 
 

@@ -88,7 +88,6 @@ def declare_rack(
         freeform_tags=tags,
         opts=guarded(core.InstanceConfiguration, site.provider),
     )
-    options = pulumi.ResourceOptions(custom_timeouts=_TIMEOUT)
     return core.ComputeGpuMemoryCluster(
         rack.id,
         availability_domain=cluster.availability_domain,
@@ -99,8 +98,8 @@ def declare_rack(
         instance_configuration_id=instance.id,
         size=str(site.place.nodes_per_rack),
         freeform_tags=tags,
-        opts=pulumi.ResourceOptions.merge(
-            guarded(core.ComputeGpuMemoryCluster, site.provider, ignore=("size",)), options
+        opts=guarded(
+            core.ComputeGpuMemoryCluster, site.provider, ignore=("size",), timeouts=_TIMEOUT
         ),
     )
 

@@ -15,7 +15,7 @@ from provider_fleets import ADDONS, AWS_COMPUTED, aws_cluster, aws_rack, aws_reg
 from pulumi_mocks import Monitor, Registration, registrations, run_entry
 
 import infra.clouds
-from infra.clouds.aws.cards import card_table
+from fleet.clouds.aws_cards import card_table
 
 ENTRY = Path(infra.clouds.__file__).parents[1] / "cluster"
 RACK = "us-east-r01"

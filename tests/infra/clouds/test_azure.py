@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from cloud_fleets import SECOND_RACK, Outcome, Run, add_rack
 
+from infra.operators import operator_facts
+
 SUBSCRIPTION = "/subscriptions/00000000-0000-0000-0000-000000000001"
 CAPACITY = f"{SUBSCRIPTION}/resourceGroups/capacity"
 
@@ -52,8 +54,12 @@ def test_an_update_never_asks_for_a_nineteenth_node(rack: dict[str, Any]) -> Non
 
 
 def test_the_gpu_operator_brings_the_driver(rack: dict[str, Any]) -> None:
-    """Two installers of a driver fight, and AKS's brings the IMEX service along."""
+    """Two installers of a driver fight, and without any there is none: the two sides must fit."""
     assert rack["gpuProfile"] == {"driver": "None"}
+    assert operator_facts()["gpu_operator"].clouds["azure"]["driver"] == {"enabled": True}
+    assert (
+        operator_facts()["dra_driver"].clouds["azure"]["nvidiaDriverRoot"] == "/run/nvidia/driver"
+    )
     assert rack["nodeTaints"] == ["nvidia.com/gpu=present:NoSchedule"]
 
 

@@ -56,6 +56,14 @@ def test_nodes_refuse_what_does_not_tolerate_gpus_and_arm(
     assert system["nodeConfig"]["taintConfig"] == {"architectureTaintBehavior": "NONE"}
 
 
+def test_one_device_plugin_runs_on_a_node(rack: dict[str, Any], run: Run) -> None:
+    """Two of them give the same GPUs out twice."""
+    label = "gke-no-default-nvidia-gpu-device-plugin"
+    assert rack["nodeConfig"]["labels"][label] == "true"
+    own = run("gcp", lambda region: region["cluster"].pop("google_device_plugin"))
+    assert label not in own.named("usc1-r01")["NodePool"].inputs["nodeConfig"]["labels"]
+
+
 def test_nodes_have_a_second_and_a_roce_network(made: Outcome, rack: dict[str, Any]) -> None:
     """A4X Max boots with three kinds of cards; a pool that names one network is refused."""
     roce = made.named("launch-us-central-roce")["Network"].inputs

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from fleet.schema import Count, FileModel
 from fleet.yaml_document import read_document
 
-_TABLE = Path(__file__).with_name("network_cards.yaml")
+_TABLE = Path(__file__).with_name("aws_cards.yaml")
 
 
 class Cards(FileModel):
