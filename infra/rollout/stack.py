@@ -187,7 +187,12 @@ class Stack:
         return release_id(load_release(name, beside=self.fleet.path))
 
     def _settings(self) -> Settings:
-        return from_config(FileConfig.read(self.runner.config_file))
+        """Read what is to be deployed from the file; where to, the runner knows."""
+        found = from_config(FileConfig.read(self.runner.config_file))
+        told = self.runner.settings
+        if not isinstance(told, Settings):
+            return found
+        return replace(found, kubeconfig=told.kubeconfig, context=told.context)
 
     def _now(self) -> StackRunner:
         return replace(self.runner, settings=self._settings())
