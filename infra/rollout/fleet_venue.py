@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fleet.errors import ClusterError, ConfigError
 from fleet.load import Fleet
@@ -18,6 +17,7 @@ from infra.provision.ground import FleetStacks
 from infra.rollout.cluster import Cluster
 from infra.rollout.machine import who
 from infra.rollout.region import Questions
+from infra.rollout.stack import deployed_outputs
 from infra.settings import Settings
 from infra.stacks import StackRunner
 
@@ -96,7 +96,7 @@ class FleetVenue:
         """Raise an error unless account and cluster are the stack's, and it is what is deployed."""
         require_account(self.stacks, region)
         runner = self.runner(region)
-        deployed = self._deployed(runner, region)
+        deployed = deployed_outputs(runner)
         require_cluster(self.stacks, runner, deployed)
         turned_replicas(self.stacks, runner, deployed)
         here, there = self.settings(region).options.serial, int(deployed.get("serial") or 0)
@@ -105,16 +105,6 @@ class FleetVenue:
                 f"{runner.stack}: what is assigned here has serial {here}, and {there} is "
                 f"deployed. Get what is deployed: k3fleet rollout sync {self.fleet.path}"
             )
-
-    def _deployed(self, runner: StackRunner, region: str) -> Mapping[str, Any]:
-        there = runner.store.exists(runner.name) is not False
-        deployed = runner.outputs() if there else {}
-        if not deployed.get("releases"):
-            raise ConfigError(
-                f"{runner.stack}: was not brought up from this state ({runner.store.url}). First: "
-                f"k3fleet up {self.fleet.path} --region {region}"
-            )
-        return deployed
 
     def claimed(self, region: str) -> AbstractContextManager[None]:
         """Keep `k3fleet up` and others of this working copy away from the stack's files."""
