@@ -10,16 +10,32 @@ from pathlib import Path
 from fleet.errors import ClusterError, ConfigError
 from fleet.load import Fleet
 from fleet.release import Release
+from infra.engine import SYSTEM_PORT
 from infra.provision.checks import require_account, require_cluster, turned_replicas
 from infra.provision.claim import claimed
 from infra.provision.cluster import require_ours
 from infra.provision.ground import FleetStacks
 from infra.rollout.cluster import Cluster
 from infra.rollout.machine import who
+from infra.rollout.metrics import PAGE
 from infra.rollout.region import Questions
 from infra.rollout.stack import deployed_outputs
 from infra.settings import Settings
 from infra.stacks import StackRunner
+
+_ASKED = 3  # pods of each kind: one of them may just have died
+
+
+def require_reached(cluster: Cluster) -> None:
+    """Raise ClusterError where an API server does not get through to pods that are Ready."""
+    leaders = [pod for pod in cluster.engines() if pod.leader and pod.ready and pod.address]
+    pages = [cluster.endpoint(pod.name, pod.address or "", SYSTEM_PORT) for pod in leaders]
+    for group, ports in (("engine", pages), ("frontend", cluster.frontends())):
+        if ports and not any(at.page(PAGE) for at in ports[:_ASKED]):
+            raise ClusterError(
+                f"{cluster.region}: its API server does not get through to {ports[0].pod}, which "
+                f"is Ready. Open the {group}s' port to it with a NetworkPolicy (docs/rollout.md)."
+            )
 
 
 def _nothing(_release: Release) -> None:
@@ -71,16 +87,16 @@ class FleetVenue:
 
     def clusters(self) -> Mapping[str, Cluster]:
         """Give the API servers, through which pods are reached as well."""
-        found = {}
-        for spec in self.fleet.spec.regions:
-            look = self.stacks.look(spec.name)
-            found[spec.name] = Cluster(
-                region=spec.name,
-                kubeconfig=look.kubeconfig,
-                context=look.context,
-                namespace=self.stacks.namespace(self.runner(spec.name)),
-            )
-        return found
+        return {spec.name: self._cluster(spec.name) for spec in self.fleet.spec.regions}
+
+    def _cluster(self, region: str) -> Cluster:
+        look = self.stacks.look(region)
+        return Cluster(
+            region=region,
+            kubeconfig=look.kubeconfig,
+            context=look.context,
+            namespace=self.stacks.namespace(self.runner(region)),
+        )
 
     def settings(self, region: str) -> Settings:
         """Read what this working copy tells a stack; without a file of its own, the defaults."""
@@ -93,7 +109,10 @@ class FleetVenue:
         return self.stacks.runner("serving", region)
 
     def require_right(self, region: str) -> None:
-        """Raise an error unless account and cluster are the stack's, and it is what is deployed."""
+        """Raise an error unless account and cluster are the stack's, and it is what is deployed.
+
+        And unless pods are reached: else a canary would be taken away to find that out.
+        """
         require_account(self.stacks, region)
         runner = self.runner(region)
         deployed = deployed_outputs(runner)
@@ -105,6 +124,7 @@ class FleetVenue:
                 f"{runner.stack}: what is assigned here has serial {here}, and {there} is "
                 f"deployed. Get what is deployed: k3fleet rollout sync {self.fleet.path}"
             )
+        require_reached(self._cluster(region))
 
     def claimed(self, region: str) -> AbstractContextManager[None]:
         """Keep `k3fleet up` and others of this working copy away from the stack's files."""

@@ -20,7 +20,7 @@ def rolling(place: Place) -> Place:
     """Give a fleet that is up, whose cluster has no rollout yet."""
     (place.folder / "mine.yaml").write_text(MINE)
     place.cluster.namespace("k3", fleet="demo", region="us-east")
-    for kind in ("ConfigMap", "Lease"):
+    for kind in ("ConfigMap", "Lease", "Pod"):
         group = "/apis/coordination.k8s.io/v1" if kind == "Lease" else "/api/v1"
         path = f"{group}/namespaces/k3/{kind.lower()}s"
         place.cluster.objects[path] = {"kind": f"{kind}List", "items": []}
@@ -78,6 +78,29 @@ def test_what_is_not_as_the_stack_says_is_left_alone(
     deployed(rolling, **more)
     assert start(rolling) == code
     assert said in rolling.err
+
+
+def test_pods_that_are_not_reached_are_found_before_a_canary_is_taken_away(rolling: Place) -> None:
+    """The API server's requests come from elsewhere than the peers that policies name."""
+    metadata = {
+        "name": "us-east-r01-0-0",
+        "namespace": "k3",
+        "uid": "1",
+        "labels": {
+            "k3fleet.io/replica": "us-east-r01-0",
+            "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        },
+    }
+    ready = {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+    pods = {"kind": "PodList", "items": [{"metadata": metadata, "status": ready}]}
+    rolling.cluster.objects["/api/v1/namespaces/k3/pods"] = pods
+    assert start(rolling, "--yes") == 11
+    assert "get through to us-east-r01-0-0" in rolling.err
+    page = "/api/v1/namespaces/k3/pods/us-east-r01-0-0:9090/proxy/metrics"
+    frontend = "/api/v1/namespaces/k3/pods/us-east-r01-0-0:8000/proxy/metrics"
+    rolling.cluster.objects |= {page: {"any": "page"}, frontend: {"any": "page"}}
+    assert start(rolling) == 3
+    assert "Give --yes" in rolling.err
 
 
 def test_a_stack_that_is_not_in_the_state_is_not_made_up(rolling: Place) -> None:
