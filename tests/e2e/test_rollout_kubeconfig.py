@@ -100,7 +100,10 @@ def _real(shared: Here, told: dict[str, object]) -> Real:
     lab = Lab(told, fleet.model.repo)
     content = yaml.safe_load(lab.clusters[0].kubeconfig.read_text())
     content["contexts"][0]["name"] = "prod-east"
-    content["current-context"] = "elsewhere"
+    elsewhere = {"cluster": "elsewhere", "user": content["users"][0]["name"]}
+    content["contexts"].append({"name": "elsewhere", "context": elsewhere})
+    content["clusters"].append({"name": "elsewhere", "cluster": {"server": "https://127.0.0.1:1"}})
+    content["current-context"] = "elsewhere"  # what an operator looked at last does not matter
     kubeconfig = shared.folder / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(content))
     work_dir = shared.folder / "real"

@@ -40,8 +40,7 @@ def shown_addresses(lab: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for server in servers:
-            loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(_end(servers), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
 
@@ -60,6 +59,15 @@ async def _listen(pods: list[str]) -> list[asyncio.Server]:
         for pod in pods
         for port in (SYSTEM_PORT, FRONTEND_PORT)
     ]
+
+
+async def _end(servers: list[asyncio.Server]) -> None:
+    for server in servers:
+        server.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
