@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "rollback": LazyCommand("cli.rollout_drive:rollback", "Bring the latest rollout back."),
     "racks": LazyCommand("cli.racks:racks", "See, check, label and drain racks that exist."),
     "heal": LazyCommand("cli.heal:heal", "Bring replicas off nodes that are ill, and back."),
-    "traffic": LazyCommand("cli.traffic:traffic", "See what a traffic profile sends."),
+    "traffic": LazyCommand("cli.traffic:traffic", "See what a profile sends; drain a region."),
     "history": LazyCommand("cli.rollout_history:history", "List the rollouts of a fleet."),
     "rehearse": LazyCommand(
         "cli.rehearse:rehearse", "Launch on this machine and judge: go or no-go."

@@ -103,7 +103,7 @@ def preview(fleet_file: Path, expect_no_changes: bool, **options: Any) -> int:
 
 def _take(fleet_file: Path, options: dict[str, Any], action: Taking, question: str) -> int:
     with (
-        asked(fleet_file, options) as what,
+        asked(fleet_file, options, parts=action == "destroy") as what,
         held(what.stacks, what.request, f"k3fleet {action}", user_name()),
     ):
         planned = plan(what.planning, action)

@@ -130,10 +130,13 @@ class Asked:
 
 
 @contextmanager
-def asked(fleet_file: Path, options: Mapping[str, Any]) -> Iterator[Asked]:
-    """Read the fleet file, open its state, and choose the stacks."""
+def asked(fleet_file: Path, options: Mapping[str, Any], *, parts: bool = False) -> Iterator[Asked]:
+    """Read the fleet file, open its state, and choose the stacks.
+
+    `parts`: leave what all regions share alone, unless all of them are asked for or it is named.
+    """
     fleet = load_fleet(fleet_file)
-    request = _request(fleet, options)
+    request = _request(fleet, options, parts=parts)
     with ShownProgress(sys.stderr) as show:
         stacks = FleetStacks.of(fleet, _ground(fleet, options, show))
         yield Asked(fleet=fleet, stacks=stacks, request=request, show=show)
@@ -178,11 +181,15 @@ class _Quiet:
         """Say nothing."""
 
 
-def _request(fleet: Fleet, options: Mapping[str, Any]) -> Request:
+def _request(fleet: Fleet, options: Mapping[str, Any], *, parts: bool) -> Request:
+    layers = _layers(fleet, options["only"], options["since"])
+    named = "global" in (*options["only"], options["since"]) or options["every"]
+    if parts and not named:
+        layers = tuple(layer for layer in layers if layer != "global")
     packs = (str(pack.absolute()) for pack in options.get("policy_packs", ()))
     return Request(
         regions=_regions(fleet, options["regions"], every=options["every"]),
-        layers=_layers(fleet, options["only"], options["since"]),
+        layers=layers,
         given=_given(fleet, options["only"]),
         allowed=Allowed(
             replace=frozenset(options.get("allow_replace", ())),

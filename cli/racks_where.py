@@ -9,17 +9,15 @@ from typing import Any
 import click
 
 from cli.output import FunctionT
-from cli.rollout_status import FLEET_FILE, LAB
 from cli.wiring import surroundings
-from cli.work_dir import work_dir_option
+from cli.work_dir import LAB, work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.racks.seen import RackSeen
 from infra.racks.reader import RegionRacks, read_racks
 from lab.racks import RackPlaces
 
-__all__ = ("FLEET_FILE", "RACK", "REGION", "in_region", "places", "racks_asked", "where_options")
-
+FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
 REGION = click.option("--region", metavar="REGION", help="Only this region.")
 RACK = click.option("--rack", metavar="ID", help="Only this rack.")
 _KUBECONFIG = click.option(

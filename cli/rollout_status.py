@@ -12,7 +12,7 @@ import click
 from cli.output import FunctionT, output_option, print_facts, print_json, print_table
 from cli.rollout_watch import watch
 from cli.wiring import surroundings
-from cli.work_dir import work_dir_option
+from cli.work_dir import LAB, work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.rollout.record import PHASES, Command
@@ -23,13 +23,6 @@ from lab.drive import now_s, replica_states, require_latest, state_of
 from lab.rollout import LabRollouts
 
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
-LAB = click.option(
-    "--lab",
-    "lab_dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Work folder that started the lab, when it is not this one's --work-dir.",
-)
 # What a person types for what the record says.
 TYPED: dict[Command, str] = {
     "resume": "k3fleet rollout resume",

@@ -68,6 +68,25 @@ def section_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
             fix = "Use gang: kai or none, or backend: lws"
             yield document.problem(("scheduling", key), what, fix)
     yield from _dns_problems(document, spec)
+    yield from _bucket_problems(document, spec)
+
+
+def _bucket_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:
+    """Find buckets that the global stack makes otherwise than the weights' section names them."""
+    shared, weights = spec.global_spec, spec.weights
+    if shared is None or shared.weights is None or weights is None:
+        return
+    made = shared.weights
+    if weights.source.endpoint_url is None and weights.source.bucket != made.bucket:
+        what = f"weights come from {weights.source.bucket}, and global.weights makes {made.bucket}"
+        yield document.problem(("weights", "source", "bucket"), what, "Name one bucket in both")
+    places = {made.bucket: shared.region, **{copy.bucket: copy.region for copy in made.copies}}
+    for name, store in {"source": weights.source, **weights.regions}.items():
+        region = places.get(store.bucket, store.region)
+        if store.endpoint_url is None and store.region != region:
+            path = ("weights", "source") if name == "source" else ("weights", "regions", name)
+            what = f"bucket {store.bucket} is in {store.region} here, and in {region} in global"
+            yield document.problem((*path, "region"), what, "Write one region in both")
 
 
 def _dns_problems(document: Document, spec: FleetSpec) -> Iterator[Problem]:

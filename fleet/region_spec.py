@@ -80,12 +80,26 @@ class RackSpec(FileModel):
         return read_part("rack", value)
 
 
+def _host_and_port(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or "/" in text or not port.isdigit() or not 0 < int(port) < PORTS:
+        raise refuse(f"{text!r} is not host:port", "Write for example 10.0.0.2:8080")
+    return text
+
+
+PORTS = 65536
+GatewayAddress = Annotated[Text, AfterValidator(_host_and_port)]
+
+
 class RegionSpec(FileModel):
     """Racks in one place of one cloud, with their own frontends, router and gateway."""
 
     name: RegionName = Field(description="a DNS label, for example us-east")
     cloud: Cloud = "existing"
     context: Text | None = None  # kubeconfig context; None: the current one
+    # Where other regions' gateways reach this one's: sessions can then be sent there when a region
+    # is taken out of traffic. It is plain HTTP, for a network of your own.
+    gateway_address: GatewayAddress | None = None
     # What its cloud is told to make: fleet/clouds/CLOUD.py, class Cluster. None: nothing is made.
     cluster: SerializeAsAny[FileModel] | None = None
     racks: tuple[RackSpec, ...] = Field(min_length=1, description="a list of racks with an id")

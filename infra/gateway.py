@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.release import Release
+from fleet.traffic_shift import TOTAL_WEIGHT
 from infra import frontend
 from infra.options import Options
 from infra.secret_references import GATEWAY_KEYS_KEY
@@ -24,6 +25,10 @@ MAX_KEYS = 100_000  # that are counted at once; of more, the one not seen for lo
 CPUS = 4
 DNS_REFRESH = "2s"
 HEALTH_INTERVAL = "2s"
+# Which part of the sessions goes to other regions: a ConfigMap that `k3fleet traffic` writes, with
+# the weights of the two clusters; a session's hash decides, so that it stays where it is.
+TRAFFIC_MAP = "gateway-traffic"
+TRAFFIC_KEY = "region_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,21 @@ class GatewayKeys:
     secret: str
     mount: str = "/etc/k3fleet/gateway-keys"
     file: str = GATEWAY_KEYS_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """The gateways of other regions, to which a part of the sessions can be sent.
+
+    How large that part is says a ConfigMap, as settings of Envoy's runtime; without it, none.
+    """
+
+    peers: tuple[Address, ...]
+    region: str  # that sends: what comes from another region stays where it came
+    config_map: str = TRAFFIC_MAP
+    mount: str = "/etc/k3fleet/traffic"
+    key: str = TRAFFIC_KEY
+    total: int = TOTAL_WEIGHT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +84,7 @@ class GatewayValues:
     keys: GatewayKeys | None  # None: everybody may
     max_request_bytes: int | None
     requests_per_minute: int | None
+    elsewhere: Elsewhere | None = None
     cpus: int = CPUS
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
@@ -74,7 +95,7 @@ class GatewayValues:
     health_interval: str = HEALTH_INTERVAL
 
 
-def gateway_values(fleet: Fleet, namespace: str, options: Options) -> GatewayValues:
+def gateway_values(fleet: Fleet, region: str, namespace: str, options: Options) -> GatewayValues:
     """Compute the gateway from the fleet file and the place."""
     drain_s = math.ceil(fleet.release.drain_s)
     edge = fleet.release.edge
@@ -97,7 +118,18 @@ def gateway_values(fleet: Fleet, namespace: str, options: Options) -> GatewayVal
         keys=_keys(fleet, options),
         max_request_bytes=edge.max_request_bytes,
         requests_per_minute=None if options.bare else edge.requests_per_minute,
+        elsewhere=_elsewhere(fleet, region),
     )
+
+
+def _elsewhere(fleet: Fleet, region: str) -> Elsewhere | None:
+    """Name the gateways of all other regions that say where they are."""
+    peers = tuple(
+        address
+        for other in fleet.spec.regions
+        if other.name != region and (address := _address(other.gateway_address))
+    )
+    return Elsewhere(peers=peers, region=region) if peers else None
 
 
 def _keys(fleet: Fleet, options: Options) -> GatewayKeys | None:

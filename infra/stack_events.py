@@ -18,7 +18,8 @@ SHOWN_CHARACTERS = 400
 
 # Words of the engine. Source: pulumi/pulumi, pkg/resource/deploy/step_generator.go and
 # pkg/engine/deployment.go, v3.274.
-_PROTECTED = "marked for protection"
+_PROTECTED = ("because it is protected", "marked for protection")
+_URN = re.compile(r"urn:pulumi:[^\s\"'`]+")
 _PENDING = "pending operations"
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
 CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
@@ -60,10 +61,13 @@ class Outcome:
     pending: bool = False  # an earlier update was cut off in the middle of an operation
 
 
-def _urns(told: Iterable[Mapping[str, Any]], words: str) -> Iterable[str]:
-    return (
-        str(item["urn"]) for item in told if item.get("urn") and words in str(item.get("message"))
-    )
+def _blocked(told: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Find what the engine would not delete; older engines name it in the text only."""
+    for item in told:
+        text = str(item.get("message", ""))
+        if any(words in text for words in _PROTECTED):
+            found = _URN.search(text)
+            yield str(item.get("urn") or (found.group() if found else ""))
 
 
 def read_outcome(events: Path) -> Outcome:
@@ -97,7 +101,7 @@ def outcome(lines: Iterable[str]) -> Outcome:
         outputs=outputs,
         errors=shown,
         touched=tuple(touched),
-        blocked=tuple(_urns(told, _PROTECTED)),
+        blocked=tuple(dict.fromkeys(filter(None, _blocked(told)))),
         pending=any(_PENDING in str(item.get("message")) for item in told),
     )
 

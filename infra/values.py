@@ -135,7 +135,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
     namespace = options.namespace or fleet.spec.namespace
     dynamo_namespace = f"{fleet.spec.name}-{region.name}"
     releases = Releases(fleet, options, dynamo_namespace)
-    gateway = gateway_values(fleet, namespace, options)
+    gateway = gateway_values(fleet, region.name, namespace, options)
     return ServingValues(
         fleet=fleet.spec.name,
         region=region.name,

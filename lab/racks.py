@@ -141,7 +141,7 @@ class RackPlaces:
     def held(self, work: RackWork, what: str, *, take_over: bool) -> Iterator[RackWork]:
         """Be the only one who touches a region; give the work with the right to do so."""
         region = work.region.cluster.region
-        leases = self._leases(region, f"{what} {work.rack}", work.say)
+        leases = self.leases(region, f"{what} {work.rack}", work.say)
         with leases.held(take_over=take_over), interruptible():
             self.require_no_rollout(region)  # one may have begun meanwhile
             yield replace(work, require_held=leases.require)
@@ -155,7 +155,8 @@ class RackPlaces:
             "and your operator's way of removing a replica."
         )
 
-    def _leases(self, region: str, what: str, say: Callable[[str], None]) -> Leases:
+    def leases(self, region: str, what: str, say: Callable[[str], None]) -> Leases:
+        """Give the lease of one region, to hold while it is touched."""
         me = Holder(
             name=f"{who()}@{socket.gethostname()}/{os.getpid()} racks {what}",
             process=own_process(),

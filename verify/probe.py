@@ -40,7 +40,7 @@ def probe(worker: Worker, model: str, nonce: str, expected: Expected) -> Asked:
 
 def _judged(question: Question, worker: Worker, model: str, expected: Expected) -> Asked:
     try:
-        answer = _ask(question, worker, model)
+        answer = _ask(question, worker, model, forced=expected.parsed)
     except AskedInVainError as error:
         return Asked(wrong=(f"{question.name}: {error}",))
     if found := leaks(answer):
@@ -51,14 +51,14 @@ def _judged(question: Question, worker: Worker, model: str, expected: Expected) 
     return Asked(answers=1, wrong=faults)
 
 
-def _ask(question: Question, worker: Worker, model: str) -> Answer:
+def _ask(question: Question, worker: Worker, model: str, *, forced: bool) -> Answer:
     nvext: dict[str, Any] = {
         "backend_instance_id": int(worker.id),
         "extra_fields": ["worker_id"],
     }
     if worker.scripted:
         nvext["annotations"] = [f"output_replay_id:{question.name}"]
-    body = {**question.body(model), "nvext": nvext}
+    body = {**question.body(model, forced=forced), "nvext": nvext}
     try:
         with httpx2.stream(
             "POST",

@@ -34,8 +34,8 @@ class Question:
     reasons: bool = False  # reasoning has to be apart from the answer
     repeats: bool = False  # the same prompt as the question before it
 
-    def body(self, model: str) -> dict[str, Any]:
-        """Give the request."""
+    def body(self, model: str, *, forced: bool) -> dict[str, Any]:
+        """Give the request; a tool can only be forced where its call is parsed."""
         body: dict[str, Any] = {
             "model": model,
             "messages": [{"role": "user", "content": self.text}],
@@ -45,7 +45,7 @@ class Question:
         if self.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if self.tool:
-            body |= {"tools": [_tool(self.tool)], "tool_choice": "required"}
+            body |= {"tools": [_tool(self.tool)], "tool_choice": "required" if forced else "auto"}
         return body
 
 

@@ -35,6 +35,7 @@ NEEDED_ADDONS = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
 # What EKS calls the logs that its control plane can write.
 LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 
+
 _HEX = "(?:[0-9a-f]{8}|[0-9a-f]{17})"  # EC2's short and long ids
 AccountId = Annotated[
     str,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from fleet.clouds.fields import (
     CallerCidr,
@@ -38,6 +38,12 @@ KmsKey = Annotated[
         r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+",
         "key of Cloud KMS",
         "projects/P/locations/us-central1/keyRings/R/cryptoKeys/K",
+    ),
+]
+Time = Annotated[
+    str,
+    matching(
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", "time", "2026-12-01T00:00:00Z"
     ),
 ]
 Name = Annotated[str, matching(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", "name", "k3-reservation")]
@@ -76,11 +82,7 @@ class Cluster(FileModel):
     # Who may reach the API server apart from what is inside of the network; it is private.
     allow_from: tuple[CallerCidr, ...] = ()
     # From when on minor and node upgrades are held back; until the end of the version's support.
-    hold_upgrades_from: Annotated[
-        str,
-        BeforeValidator(lambda value: value if isinstance(value, str) else str(value)),
-        matching(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", "time", "2026-12-01T00:00:00Z"),
-    ] = Field(description="when the hold on upgrades begins, 2026-12-01T00:00:00Z")
+    hold_upgrades_from: Time = Field(description="when the hold begins, 2026-12-01T00:00:00Z")
     secrets_key: KmsKey | None = None  # encrypts Secrets in etcd; None: with Google's own key
     disk_key: KmsKey | None = None  # encrypts the nodes' root disks; None: with Google's own key
     system_nodes: SystemNodes = SystemNodes()

@@ -30,6 +30,10 @@ from fleet.rollout.strategy import Gates
 # One-sided 95 % of the normal distribution: one healthy step in twenty would be held otherwise.
 SIGNIFICANCE = 1.645
 
+# Our own questions are 14,000 tokens to each replica and phase, half of them cached: a region that
+# has seen less than a hundred times as many would be compared with them.
+LEAST_BASELINE_TOKENS = 1_400_000
+
 Verdict = Literal["held", "broken", "wait", "again"]
 """`wait`: the window needs more; `again`: look once more, in a new window."""
 
@@ -138,9 +142,10 @@ def _log_error(new: FirstTokens, old: FirstTokens) -> float:
 
 def _hits(window: Window, baseline: Counts, gates: Gates) -> Iterable[Found]:
     name = "max_hit_dip"
-    usual = baseline.tokens.hit if baseline.requests >= gates.min_requests else None
-    if usual is None:
-        yield Found(text=f"{name} of the region: not judged, too few requests before the phase")
+    usual = baseline.tokens.hit
+    few = baseline.requests < gates.min_requests or baseline.tokens.prompt < LEAST_BASELINE_TOKENS
+    if usual is None or few:
+        yield Found(text=f"{name} of the region: not judged, too little traffic before the phase")
     elif (hit := window.region.tokens.hit) is None:
         yield Found(text=f"{name} of the region: not measured, no tokens were counted")
     else:

@@ -64,32 +64,8 @@ def _bucket(home: Home, region: str, name: str, key: pulumi.Output[str]) -> aws.
         opts=home.in_region(region, "aws:s3/bucket:Bucket"),
     )
     options = home.in_region(region)
-    closed = aws.s3.BucketPublicAccessBlock(
-        label,
-        bucket=made.id,
-        block_public_acls=PRIVATE["BlockPublicAcls"],
-        block_public_policy=PRIVATE["BlockPublicPolicy"],
-        ignore_public_acls=PRIVATE["IgnorePublicAcls"],
-        restrict_public_buckets=PRIVATE["RestrictPublicBuckets"],
-        opts=options,
-    )
-    aws.s3.BucketOwnershipControls(
-        label, bucket=made.id, rule={"object_ownership": OWNERSHIP}, opts=options
-    )
-    aws.s3.BucketServerSideEncryptionConfiguration(
-        label,
-        bucket=made.id,
-        rules=[
-            {
-                "apply_server_side_encryption_by_default": {
-                    "sse_algorithm": ENCRYPTION,
-                    "kms_master_key_id": key,
-                },
-                "bucket_key_enabled": True,
-            }
-        ],
-        opts=options,
-    )
+    closed = _private(label, made, options)
+    _encrypted(label, made, key, options)
     _lifecycle(label, made, options)
     policy = key.apply(lambda arn: _policy(bucket_arn(name, region), arn))
     # S3 answers a policy with a conflict while public access is being blocked.
@@ -98,6 +74,35 @@ def _bucket(home: Home, region: str, name: str, key: pulumi.Output[str]) -> aws.
     )
     return aws.s3.BucketVersioning(
         label, bucket=made.id, versioning_configuration={"status": "Enabled"}, opts=options
+    )
+
+
+def _private(
+    label: str, bucket: aws.s3.Bucket, options: pulumi.ResourceOptions
+) -> aws.s3.BucketPublicAccessBlock:
+    aws.s3.BucketOwnershipControls(
+        label, bucket=bucket.id, rule={"object_ownership": OWNERSHIP}, opts=options
+    )
+    return aws.s3.BucketPublicAccessBlock(
+        label,
+        bucket=bucket.id,
+        block_public_acls=PRIVATE["BlockPublicAcls"],
+        block_public_policy=PRIVATE["BlockPublicPolicy"],
+        ignore_public_acls=PRIVATE["IgnorePublicAcls"],
+        restrict_public_buckets=PRIVATE["RestrictPublicBuckets"],
+        opts=options,
+    )
+
+
+def _encrypted(
+    label: str, bucket: aws.s3.Bucket, key: pulumi.Output[str], options: pulumi.ResourceOptions
+) -> None:
+    default = {"sse_algorithm": ENCRYPTION, "kms_master_key_id": key}
+    aws.s3.BucketServerSideEncryptionConfiguration(
+        label,
+        bucket=bucket.id,
+        rules=[{"apply_server_side_encryption_by_default": default, "bucket_key_enabled": True}],
+        opts=options,
     )
 
 

@@ -26,9 +26,9 @@ def _access_list(resource: Resource) -> Faults:
     acl = resource.at("acl")
     if isinstance(acl, str) and acl.startswith(("public-", "authenticated-")):
         yield Fault(resource, f"the access list {acl} opens it to everybody", _CLOSE)
-    for grant in resource.items("accessControlPolicy.grants") + resource.items("grants"):
-        grantee = grant.get("grantee", grant) if isinstance(grant, Mapping) else {}
-        if str(grantee.get("uri", "")).endswith(("/AllUsers", "/AuthenticatedUsers")):
+    for grant in resource.parts("accessControlPolicy.grants") + resource.parts("grants"):
+        uri = str(grant.at("grantee.uri") or grant.at("uri"))
+        if uri.endswith(("/AllUsers", "/AuthenticatedUsers")):
             yield Fault(resource, "a grant opens it to everybody", _CLOSE)
 
 
@@ -51,7 +51,7 @@ def _statements(text: object) -> Iterator[Mapping[str, Any]]:
         return
     try:
         found = json.loads(text).get("Statement", [])
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return  # AWS refuses it
     for item in found if isinstance(found, list) else [found]:
         if isinstance(item, Mapping):
@@ -86,7 +86,7 @@ def _gcp_bucket(resource: Resource) -> Faults:
 
 
 def _gcp_members(resource: Resource) -> Faults:
-    members = {resource.at("member"), *map(str, resource.items("members"))}
+    members = {str(resource.at("member")), *map(str, resource.items("members"))}
     if members & _EVERYBODY:
         yield Fault(resource, "everybody is a member", _CLOSE)
 

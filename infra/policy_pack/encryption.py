@@ -24,15 +24,14 @@ def _encrypted(resource: Resource, _config: Config) -> Faults:
     if flag and resource.at(flag) not in (True, UNKNOWN):
         yield Fault(resource, "what it holds is not encrypted", _FIX)
     if kind == _BUCKET_RULES:
-        for rule in resource.items("rules"):
-            default = rule.get("applyServerSideEncryptionByDefault") or {}
-            if default.get("sseAlgorithm") not in _KMS:
+        for rule in resource.parts("rules"):
+            if rule.at("applyServerSideEncryptionByDefault.sseAlgorithm") not in _KMS:
                 yield Fault(resource, "the bucket is not encrypted with a key of yours", _FIX)
     if kind == "aws:ec2/launchTemplate:LaunchTemplate":
-        for device in resource.items("blockDeviceMappings"):
-            ebs = device.get("ebs") or {}
-            if ebs and str(ebs.get("encrypted")).lower() not in ("true", UNKNOWN.lower()):
-                yield Fault(resource, f"disk {device.get('deviceName')} is not encrypted", _FIX)
+        for device in resource.parts("blockDeviceMappings"):
+            encrypted = str(device.at("ebs.encrypted"))
+            if device.at("ebs") and encrypted.lower() != "true" and encrypted != UNKNOWN:
+                yield Fault(resource, f"disk {device.at('deviceName')} is not encrypted", _FIX)
     if kind == "aws:eks/cluster:Cluster" and not resource.at("encryptionConfig"):
         yield Fault(resource, "Secrets in its etcd are not encrypted with a key of yours", _FIX)
 

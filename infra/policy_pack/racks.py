@@ -68,7 +68,8 @@ def _rack(resource: Resource) -> str | None:
     """Give the rack whose label a group's nodes carry."""
     group = _groups().get(resource.type)
     labels = resource.at(group.labels) if group and group.labels else None
-    return labels.get(RACK_LABEL) if isinstance(labels, Mapping) else None
+    found = labels.get(RACK_LABEL) if isinstance(labels, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def _number(value: object) -> int | None:

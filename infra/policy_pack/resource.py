@@ -53,6 +53,14 @@ class Resource:
         found = self.at(path)
         return list(found) if isinstance(found, list | tuple) else []
 
+    def parts(self, path: str) -> list[Resource]:
+        """Look a list of mappings up, each to be asked as this one is."""
+        return [
+            Resource(type="", name=self.name, props=item)
+            for item in self.items(path)
+            if isinstance(item, Mapping)
+        ]
+
 
 class Fault(NamedTuple):
     """What is wrong, where, and what to do."""

@@ -50,7 +50,10 @@ def _default(provider: Provider, key: str, below: str | None) -> Any:
     """Read what a provider adds; a provider's own settings travel as JSON."""
     found = provider.props.get(key)
     if isinstance(found, str) and found != UNKNOWN:
-        found = json.loads(found)
+        try:
+            found = json.loads(found)
+        except ValueError:  # the provider refuses it
+            return None
     return found.get(below) if below and isinstance(found, Mapping) else found
 
 

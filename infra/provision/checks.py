@@ -19,7 +19,15 @@ _ACCOUNTS: Mapping[str, str] = {"aws": "infra.provision.account_aws"}
 
 
 def require_account(stacks: FleetStacks, region: str) -> None:
-    """Raise AccountError unless the credentials are those of the region's account."""
+    """Raise AccountError unless the credentials are those of the account that is meant.
+
+    `region`: empty for what all regions share.
+    """
+    shared = stacks.fleet.spec.global_spec
+    if not region:  # what all regions share is in AWS
+        if shared:
+            import_module(_ACCOUNTS["aws"]).require_account("global", shared)
+        return
     spec = stacks.region(region)
     module = _ACCOUNTS.get(spec.cloud)
     if module and spec.cluster:

@@ -35,9 +35,8 @@ class Planning:
         plans: list[StackPlan] = []
         new = False
         try:
+            require_account(self.stacks, region)
             for layer in layers:
-                if region:
-                    require_account(self.stacks, region)
                 if new and layer in IN_CLUSTER:  # it stands on what is not there yet
                     plans.append(self._put_off(layer, region))
                     continue
@@ -52,8 +51,8 @@ class Planning:
         """Plan the end of a region's layers, the last one first."""
         plans: list[StackPlan] = []
         try:
+            require_account(self.stacks, region)
             if region:
-                require_account(self.stacks, region)
                 yield from self._require_alone(region, layers)
             for layer in filter(lambda one: self._exists(one, region), reversed(layers)):
                 plan = yield from self._destroyed(layer, region)

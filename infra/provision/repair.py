@@ -44,8 +44,7 @@ def refreshing(
                 continue
             runner = stacks.runner(layer, region)
             yield from runner.preparing()
-            if region:
-                require_account(stacks, region)
+            require_account(stacks, region)
             # An API server that is away would look like one that has nothing.
             require_cluster(stacks, runner, (yield from runner.reading("output", "--json")))
             decided = yield from looking(stacks, runner)

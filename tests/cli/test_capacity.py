@@ -157,6 +157,14 @@ def test_a_purchase_is_tagged_and_kept(shop: Shop) -> None:
     assert (receipt["order"], receipt["outcome"]) == (order["id"], "bought")
 
 
+def test_a_dry_run_comes_first(shop: Shop) -> None:
+    """Two requests, of which one is paid for."""
+    shop.found()
+    shop.run("buy", "cbo-dear", *BUY)
+    assert shop.market.asked.count("purchase_capacity_block") == 2
+    assert len(shop.market.ledger) == 1
+
+
 def test_receipts_are_for_their_owner_only(shop: Shop) -> None:
     """They name account, price and reservation."""
     shop.found()

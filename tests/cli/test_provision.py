@@ -150,6 +150,18 @@ def test_a_teardown_goes_from_the_top(place: Place) -> None:
     assert all("--exclude-protected" in call["args"] for call in place.pulumi.calls("destroy"))
 
 
+def test_a_region_takes_nothing_down_that_others_share(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights' source and the names of all gateways are in the global stack."""
+    place.write("us-east", **{"global": {"account": "123456789012", "region": "us-east-1"}})
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")  # nobody may ask for it
+    place.brought_up()
+    assert place.run("destroy", "--yes") == 0, place.err
+    assert place.run("destroy", "--all", "--yes") == 13
+    assert "global: nobody can say whose credentials these are" in place.err
+
+
 def test_what_another_layer_stands_on_is_not_destroyed(place: Place) -> None:
     """Replicas would lose their roles and policies under way."""
     place.brought_up()

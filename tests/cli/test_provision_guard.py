@@ -6,7 +6,7 @@ import io
 import sys
 
 import pytest
-from fake_pulumi import step
+from fake_pulumi import error, step
 from provision_place import Place
 
 from fleet.load import load_fleet
@@ -34,6 +34,21 @@ def test_what_takes_away_is_refused_unless_it_is_named(
     assert f"{operation} {name}, because of spec.clusterIP" in place.err
     assert (place.run("up", "--yes", allow) == 0) == may, place.err
     assert bool(place.pulumi.asked("up")) == may
+
+
+def test_what_the_engine_would_not_delete_is_said_as_a_refusal(place: Place) -> None:
+    """It stops at the first protected object, with a hint at Pulumi's own commands."""
+    place.brought_up()
+    urn = "urn:pulumi:s::p::kubernetes:core/v1:Namespace::Namespace/k3"
+    said = f'Preview failed: resource "{urn}" cannot be deleted\nbecause it is protected.'
+    stopped = {"code": 255, "events": [error(said, urn)]}
+    place.pulumi.answer({"platform-us-east preview": [stopped, stopped, {"events": []}]})
+    assert place.run("up", "--yes") == 12
+    assert "delete Namespace/k3. It is protected" in place.err
+    assert place.run("up", "--yes", "--allow-delete", "Namespace/k3") == 0, place.err
+    assert place.pulumi.asked("unprotect", "up") == [
+        *("platform-us-east unprotect", "platform-us-east up", "serving-us-east up"),
+    ]
 
 
 def test_a_file_that_comes_with_a_new_name_is_no_loss(place: Place) -> None:

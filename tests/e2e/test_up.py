@@ -34,6 +34,7 @@ FLEET = {
     "release": "vllm-tp8-dcp8",
     "regions": [{"name": "us-east", "racks": [{"id": f"use1-r0{n}"} for n in range(1, 5)]}],
 }
+POLICY = Path(__file__).parents[2] / "infra" / "policy"
 PLANTED = "planted-in-the-environment"
 SERVICE = {
     "apiVersion": "v1",
@@ -237,6 +238,13 @@ class Quiet:
 def tools_folder() -> Path:
     cache_dir, environ = tool_surroundings()
     return ensure_tools(cache_dir=cache_dir, environ=environ, progress=Quiet()).bin_dir
+
+
+def test_our_own_policies_let_our_own_objects_pass(site: Site) -> None:
+    """The pack runs over every plan, in the engine."""
+    assert site.run("preview", "--policy-pack", str(POLICY)) == 0, site.out + site.err
+    log = (site.stacks / "serving-us-east/pulumi.log").read_text()
+    assert "Policies:" in log, log
 
 
 def kill_engine(site: Site, process: subprocess.Popen[str], engine: psutil.Process) -> None:

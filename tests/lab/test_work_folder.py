@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigError
-from lab.work_folder import claim
+from lab.work_folder import claim, mark
 
 
 def test_a_folder_with_other_things_is_refused(tmp_path: Path):
@@ -37,3 +37,18 @@ def test_a_folder_that_cannot_be_made_is_a_configuration_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="--work-dir"):
         claim(tmp_path / "file" / "work")
+
+
+def test_a_marked_folder_is_one_that_a_lab_takes(tmp_path: Path):
+    """Receipts are in it before the first rehearsal, and stay beside it."""
+    mark(tmp_path / "work")
+    (tmp_path / "work" / "capacity").mkdir()
+    claim(tmp_path / "work").close()
+
+
+def test_marking_claims_no_folder_of_others(tmp_path: Path):
+    """A lab would delete what is in it."""
+    (tmp_path / "lab").mkdir()
+    mark(tmp_path)
+    with pytest.raises(ConfigError, match="was not made by k3fleet"):
+        claim(tmp_path)

@@ -87,10 +87,15 @@ class Rig:
     key: str = "sesame"
 
     def call(
-        self, method: str, path: str, body: bytes | None = None, session: str = ""
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        session: str = "",
+        **more: str,
     ) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(self.address, self.port, timeout=10)
-        headers = {"X-Dynamo-Session-ID": session} if session else {}
+        headers = {**more, **({"X-Dynamo-Session-ID": session} if session else {})}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         connection.request(method, path, body, headers)

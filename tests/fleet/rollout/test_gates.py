@@ -43,7 +43,7 @@ def replicas(mean_s: float, hit: float | None = 0.9, answers: int = 200) -> Repl
 
 
 def requests(count: float = 200, errors: float = 0, hit: float = 0.9) -> Counts:
-    tokens = PromptTokens(prompt=count * 100, cached=count * 100 * hit)
+    tokens = PromptTokens(prompt=count * 1000, cached=count * 1000 * hit)
     return Counts(requests=count, errors=errors, tokens=tokens)
 
 
@@ -159,7 +159,8 @@ def test_a_dip_of_the_whole_region_has_no_excuse() -> None:
             None,
             "max_hit_dip of the replicas: not measured, the engine publishes no tokens",
         ),
-        (WELL, requests(3), "max_hit_dip of the region: not judged, too few requests before"),
+        (WELL, requests(3), "max_hit_dip of the region: not judged, too little traffic before"),
+        (WELL, requests(1300), "max_hit_dip of the region: not judged, too little traffic before"),
     ],
 )
 def test_what_cannot_be_measured_is_said(

@@ -96,7 +96,8 @@ def test_a_wrong_answer_is_asked_for_once_more(rig: Rig) -> None:
     rig.region.answers = [Asked(answers=5, wrong=("r: plain: does not say 42",))]
     result = rig.do("smoke")
     assert result.outcome == "failed"
-    assert "r: plain: does not say 42, asked for 180 s" in result.why
+    assert "r: plain: does not say 42, in 3 rounds of our own questions" in result.why
+    assert rig.region.probes == 5
 
 
 def test_on_the_way_back_only_silence_counts(rig: Rig) -> None:
@@ -141,9 +142,9 @@ def test_a_release_that_stays_slow_has_failed(rig: Rig) -> None:
 
 def test_the_dip_of_the_region_is_against_what_was_before(rig: Rig) -> None:
     """Its frontends' whole life until the phase began."""
-    usual = Counts(requests=900, tokens=PromptTokens(prompt=1000, cached=900))
+    usual = Counts(requests=900, tokens=PromptTokens(prompt=2_000_000, cached=1_800_000))
     rig.region.counted = usual
-    after = Counts(requests=1000, tokens=PromptTokens(prompt=2000, cached=1200))
+    after = Counts(requests=1000, tokens=PromptTokens(prompt=4_000_000, cached=2_400_000))
     rig.at(1.0, lambda: setattr(rig.region, "counted", after))
     result = rig.do("gates")
     assert result.outcome == "failed"

@@ -238,7 +238,7 @@ def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
 
 
 def test_a_record_of_a_large_fleet_fits_into_an_object() -> None:
-    """1,800 replicas, one at a time: 5 MB of JSON, and an object may have 1 MiB."""
+    """1,800 replicas, one at a time: 4 MB of JSON, and an object may have 1 MiB."""
     entries = tuple(large_record())
     objects = FakeObjects()
     ledger = Ledger(objects)
