@@ -16,6 +16,8 @@ from lightkube.config import client_adapter
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
+from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
+from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
@@ -87,6 +89,16 @@ class Cluster:
         else:
             url = proxied(self._config.cluster.server, self.namespace, pod, port)
         return Endpoint(pod, url, self._http)
+
+    def may_ask_pods(self) -> bool:
+        """Say whether whoever this is may send requests to pods through the API server."""
+        asked = ResourceAttributes(
+            namespace=self.namespace, verb="create", resource="pods", subresource="proxy"
+        )
+        spec = SelfSubjectAccessReviewSpec(resourceAttributes=asked)
+        with self.api():
+            answer = self.client.create(SelfSubjectAccessReview(spec=spec))
+        return bool(answer.status and answer.status.allowed)
 
     def owner(self) -> tuple[str, str]:
         """Give fleet and region to which the namespace says it belongs."""

@@ -32,7 +32,9 @@ class Endpoint(NamedTuple):
                 text = _bounded(reply)
         except httpx2.HTTPError:
             return None
-        if reply.status_code == HTTPStatus.FORBIDDEN and '"kind":"Status"' in (text or ""):
+        if reply.status_code == HTTPStatus.FORBIDDEN and '"kind":"Status"' in (text or "").replace(
+            " ", ""
+        ):
             raise ApplyError(
                 f"{self.pod}: the API server does not let you through to pods. Have `get` and "
                 "`create` of `pods/proxy` in the namespace granted (docs/rollout.md), then resume."

@@ -27,7 +27,12 @@ _ASKED = 3  # pods of each kind: one of them may just have died
 
 
 def require_reached(cluster: Cluster) -> None:
-    """Raise ClusterError where an API server does not get through to pods that are Ready."""
+    """Raise ClusterError where an API server does not let through to pods that are Ready."""
+    if not cluster.may_ask_pods():
+        raise ClusterError(
+            f"{cluster.region}: {cluster.kubeconfig} may not `create` `pods/proxy` in namespace "
+            f"{cluster.namespace}. Have it granted (docs/rollout.md); nothing was touched."
+        )
     leaders = [pod for pod in cluster.engines() if pod.leader and pod.ready and pod.address]
     pages = [cluster.endpoint(pod.name, pod.address or "", SYSTEM_PORT) for pod in leaders]
     for group, ports in (("engine", pages), ("frontend", cluster.frontends())):

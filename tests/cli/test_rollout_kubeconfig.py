@@ -103,6 +103,13 @@ def test_pods_that_are_not_reached_are_found_before_a_canary_is_taken_away(rolli
     assert "Give --yes" in rolling.err
 
 
+def test_who_may_not_ask_pods_is_told_before_a_canary_is_taken_away(rolling: Place) -> None:
+    """Reading pages takes another right than asking questions."""
+    rolling.cluster.allows = False
+    assert start(rolling, "--yes") == 11
+    assert "may not `create` `pods/proxy`" in rolling.err
+
+
 def test_a_stack_that_is_not_in_the_state_is_not_made_up(rolling: Place) -> None:
     """A second working copy whose state lies in the first one's folder."""
     (rolling.stacks / "state/.pulumi/stacks/k3fleet-serving/serving-us-east.json").unlink()

@@ -20,6 +20,7 @@ class FakeCluster:
 
     url: str
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    allows: bool = True  # whatever is asked about
 
     def namespace(self, name: str, **labels: str) -> None:
         """Have a namespace; kube-system's uid is the cluster's identity."""
@@ -51,6 +52,15 @@ def fake_cluster() -> Iterator[FakeCluster]:
             item = found[0].objects.get(self.path.partition("?")[0])
             body = item or {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no"}
             self.send_response(200 if item else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked = self.path.endswith("/selfsubjectaccessreviews")
+            body = {"spec": {}, "status": {"allowed": found[0].allows}}
+            self.send_response(201 if asked else 405)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
