@@ -9,9 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
 from lightkube import KubeConfig
-from lightkube.core.exceptions import ConfigError as KubeConfigError
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -20,6 +18,7 @@ from fleet.racks.differences import Expected
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
 from fleet.rollout.strategy import Strategy
+from infra.kubeconfig import FAULTS
 from infra.options import Options
 from infra.racks.work import RackWork
 from infra.rollout.cluster import Cluster
@@ -213,7 +212,7 @@ def _cluster(fleet: Fleet, region: str, kubeconfig: Path, context: str | None) -
         )
     known: list[str] = []
     # What lightkube raises for a file of another shape.
-    with suppress(KubeConfigError, yaml.YAMLError, KeyError, TypeError, AttributeError, OSError):
+    with suppress(*FAULTS):
         config = KubeConfig.from_file(kubeconfig)
         known = sorted(config.contexts)
         if config.get(context) is not None:

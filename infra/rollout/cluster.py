@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from lightkube import Client, KubeConfig
+from lightkube import Client
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError
+from infra.kubeconfig import NO_ANSWER, open_client, told
 from infra.rollout.checks import EnginePod
 
 ROUTED_LABEL = "k3fleet.io/routed"
@@ -30,7 +31,6 @@ WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
-REQUEST_S = 10.0  # an API server that takes longer is not well
 
 LeaderWorkerSet = create_namespaced_resource(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
@@ -54,13 +54,7 @@ class Cluster:
     @cached_property
     def client(self) -> Client:
         """Client of the API server; no request of it waits for ever."""
-        config = KubeConfig.from_file(self.kubeconfig).get(self.context)
-        return Client(
-            config=config,
-            namespace=self.namespace,
-            timeout=httpx2.Timeout(REQUEST_S),
-            trust_env=False,
-        )
+        return open_client(self.region, self.kubeconfig, self.context, self.namespace)
 
     def owner(self) -> tuple[str, str]:
         """Give fleet and region to which the namespace says it belongs."""
@@ -156,11 +150,11 @@ class Cluster:
         """Turn what an API server or the way to it did into an ApplyError."""
         try:
             yield
-        except (httpx2.HTTPError, OSError) as error:
+        except (httpx2.HTTPError, OSError, *NO_ANSWER) as error:
             refused = isinstance(error, ApiError) and error.response.is_client_error
             kind = ApplyError if refused else AwayError
             raise kind(
-                f"{self.region}: its API server did not do what was asked: {error}. "
+                f"{self.region}: its API server did not do what was asked: {told(error)}. "
                 f"See that it answers, then `{self.go_on}`."
             ) from error
 
