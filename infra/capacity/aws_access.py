@@ -24,6 +24,7 @@ from botocore.exceptions import (
     ProfileNotFound,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import AccountError, CloudError
 
@@ -120,6 +121,11 @@ def translated(where: str) -> Iterator[None]:
     except (EndpointConnectionError, ConnectTimeoutError) as error:
         raise CloudError(
             f"{where}: cannot be reached. Check the network, the proxy and the region's name."
+        ) from error
+    except ResponseParserError as error:  # no BotoCoreError; holds the whole page
+        raise CloudError(
+            f"{where}: what answered is not AWS: a page instead of an answer. "
+            "Check the proxy and AWS_ENDPOINT_URL, then try again."
         ) from error
     except BotoCoreError as error:
         raise CloudError(f"{where}: {str(error)[:_SHOWN_CHARS]}. Try again.") from error

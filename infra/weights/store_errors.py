@@ -16,6 +16,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import ConfigError, StoreError
 
@@ -83,6 +84,11 @@ def asked(where: str) -> Iterator[None]:
     except (CredentialRetrievalError, TokenRetrievalError, SSOError) as error:
         raise CredentialsError(
             f"{where}: the credentials cannot be renewed ({type(error).__name__}). {_RENEW}"
+        ) from error
+    except ResponseParserError as error:  # no BotoCoreError; holds the whole page
+        raise StoreError(
+            f"{where}: what answered is no object store: a page instead of an answer. "
+            "Check endpoint_url and the proxy, then run it again: what is done stays done."
         ) from error
     except BotoCoreError as error:
         raise StoreError(
