@@ -309,7 +309,7 @@ def test_nothing_is_asked_without_a_terminal(run: Run, world: RackWorld) -> None
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        (None, "is no kubeconfig"),
+        (None, "no such file"),
         ("nonsense: [", "has no context west; it has: none"),
         ({"contexts": []}, "has no context west; it has: none"),
         (
