@@ -186,6 +186,7 @@ def test_preflight_without_reports_is_unknown(run: Run) -> None:
     [rack] = json.loads(out)["racks"]
     verdicts = {check["name"]: check["verdict"] for check in rack["checks"]}
     assert (code, verdicts["reports"], verdicts["nodes"]) == (2, "unknown", "ok")
+    assert "--from-reports" in run("preflight")[1]  # what to do about it
 
 
 def test_preflight_reads_files(run: Run, tmp_path: Path) -> None:
