@@ -91,6 +91,8 @@ def outcome(lines: Iterable[str]) -> Outcome:
         elif diagnostic := event.get("diagnosticEvent"):
             _add_error(errors, diagnostic)
             told.append(diagnostic)
+        elif policy := event.get("policyEvent"):
+            _add_violation(errors, policy)
         elif result := event.get("resOutputsEvent"):
             outputs = _stack_outputs(result) or outputs
         elif (step := event.get("resourcePreEvent")) and (found := _touched(step)):
@@ -133,6 +135,16 @@ def _add_error(errors: dict[str, list[str]], diagnostic: Mapping[str, Any]) -> N
     name = str(diagnostic.get("urn", "")).rpartition("::")[2]
     # Only our own resources have a slash in their name; the stack itself says nothing.
     errors.setdefault(_short(_API_SERVER.sub("", text)), []).extend([name] if "/" in name else [])
+
+
+def _add_violation(errors: dict[str, list[str]], policy: Mapping[str, Any]) -> None:
+    """Collect what a policy pack forbids; its advice is left to the log."""
+    if policy.get("enforcementLevel") != "mandatory":
+        return
+    text = _COLOUR.sub("", str(policy.get("message", ""))).strip().replace("\n", ": ")
+    name = str(policy.get("resourceUrn", "")).rpartition("::")[2]
+    told = _short(f"policy {policy.get('policyName', '?')}: {text}")
+    errors.setdefault(told, []).extend([name] if "/" in name else [])
 
 
 def _with_objects(text: str, names: list[str]) -> str:

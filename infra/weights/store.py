@@ -24,7 +24,7 @@ from fleet.weights_spec import StoreSpec
 from infra.weights.digests import md5_header
 from infra.weights.store_errors import AbsentError, ChangedError, asked
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024
 _BREAKS = 5  # a body may break off so often without bringing anything
 _TRIES = 6  # tries of a request, with pauses of up to 20 s between them (botocore)
 _CONNECT_S, _READ_S = 10, 60
@@ -202,6 +202,12 @@ class Store:
         if answer["ETag"] != etag:  # not every store obeys IfMatch
             raise ChangedError(
                 f"{self.where(key)}: was changed meanwhile. Find out by whom, and run it again."
+            )
+        given = str(answer.get("ContentRange") or "bytes 0-")
+        if not given.startswith(f"bytes {start}-"):  # else its beginning would be taken for them
+            raise StoreError(
+                f"{self.where(key)}: other bytes came than were asked for: {given[:80]!a}, not "
+                f"from {start}. This store cannot be read in parts; look for a proxy before it."
             )
         missing = end - start
         with answer["Body"] as body:

@@ -75,3 +75,13 @@ def test_what_an_update_touches_is_named() -> None:
         Touched(operation="update", kind="LeaderWorkerSet", name="LeaderWorkerSet/k3/r01-0"),
         Touched(operation="delete-replaced", kind="ConfigMap", name="ConfigMap/k3/engine-1"),
     )
+
+
+def test_what_a_policy_forbids_is_the_cause() -> None:
+    """The engine itself only says "preview failed"; advice stops nobody."""
+    urn = "urn:pulumi:s::p::kubernetes:core/v1:Service::Service/k3/a"
+    said = {"resourceUrn": urn, "message": "No\npublic ports.", "policyName": "ports"}
+    forbidden = json.dumps({"policyEvent": {**said, "enforcementLevel": "mandatory"}})
+    advice = json.dumps({"policyEvent": {**said, "enforcementLevel": "advisory"}})
+    found = outcome([forbidden, advice, error("preview failed\n")])
+    assert found.errors == ("Service/k3/a: policy ports: No: public ports.",)

@@ -152,3 +152,28 @@ def test_a_fleet_file_that_is_not_there_is_told(engine: Engine) -> None:
     item = {"type": "kubernetes:core/v1:ConfigMap", "props": {"metadata": {"name": "x"}}}
     messages = [item.message for item in engine.one(item) if item.policy == "kubernetes-objects"]
     assert any("/nowhere/fleet.yaml" in message for message in messages)
+
+
+@pytest.mark.parametrize("layer", ["platform", "serving"])
+def test_what_a_server_adds_is_no_fault(engine: Engine, demo: Fleet, layer: Layer) -> None:
+    """At the end of an update the engine sends objects as the API server holds them."""
+    items = declared(declare_layer(demo, layer).requests)
+    server = {
+        "uid": "6f1c0c6e-0000-4000-8000-000000000000",
+        "resourceVersion": "42",
+        "generation": 1,
+        "creationTimestamp": "2026-11-30T12:00:00Z",
+        "managedFields": [{"manager": "pulumi-kubernetes", "operation": "Apply"}],
+    }
+    live = [
+        {
+            **item,
+            "props": {
+                **item["props"],
+                "metadata": {**item["props"]["metadata"], **server},
+                "status": {"observedGeneration": 1},
+            },
+        }
+        for item in items
+    ]
+    assert engine.stack(live) == []

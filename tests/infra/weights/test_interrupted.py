@@ -23,7 +23,7 @@ from infra.weights.work import FILES_AT_ONCE
 
 MakeSite = Callable[..., Site]
 EAST = BUCKETS["us-east"]
-FILES = model_files(6)
+FILES = model_files(4)
 SHARDS, IN_PARTS = 96, 32
 
 
@@ -234,7 +234,7 @@ def test_a_file_that_arrives_wrong_is_sent_again(make_site: MakeSite) -> None:
     """Moto takes a part with a wrong checksum; reading back finds it."""
     site = make_site()
     site.publish(FILES)
-    first = site.key(shard_name(1, 6))
+    first = site.key(shard_name(1, 4))
     spoilt: list[str] = []
 
     def spoil(asked: Asked) -> None:
@@ -259,7 +259,7 @@ def test_a_source_that_rots_is_named_after_three_copies(make_site: MakeSite) -> 
     site = make_site()
     site.publish(FILES)
     site.filling().know(lambda _works: None)
-    name = shard_name(1, 6)
+    name = shard_name(1, 4)
     keeper = site.places().keeper("source", site.places().source(), site.weights.revision)
     site.put(SOURCE, name, b"r" * len(FILES[name]))
     tag = site.client.head_object(Bucket=SOURCE, Key=site.key(name))["ETag"]

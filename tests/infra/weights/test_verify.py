@@ -94,9 +94,9 @@ def whole(
         made.make_buckets()
         made.publish(FILES)
         made.sync()
+        assert verified(made, deep=True).findings == ()
         whole_sites[kind] = made
     site = whole_sites[kind]
-    assert verified(site, deep=True).findings == ()
     manifest = site.get(EAST, MANIFEST)
     yield site
     for name, content in {**FILES, MANIFEST: manifest}.items():
