@@ -124,17 +124,10 @@ def translated(where: str) -> Iterator[None]:
         raise CloudError(
             f"{where}: cannot be reached. Check the network, the proxy and the region's name."
         ) from error
-<<<<<<< HEAD
-    except ResponseParserError as error:  # no BotoCoreError; holds the whole page
-        raise CloudError(
-            f"{where}: what answered is not AWS: a page instead of an answer. "
-            "Check the proxy and AWS_ENDPOINT_URL, then try again."
-=======
     except (ResponseParserError, LookupError) as error:  # botocore has no other word for it
         raise CloudError(
             f"{where}: the answer is not AWS's ({type(error).__name__}). "
             "Look for a proxy or a login page on the way, then try again."
->>>>>>> w-integ
         ) from error
     except BotoCoreError as error:
         raise CloudError(
