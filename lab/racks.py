@@ -207,7 +207,7 @@ def _lab_is_up(work_dir: Path) -> bool:
 def _cluster(fleet: Fleet, region: str, kubeconfig: Path, context: str | None) -> Cluster:
     if not kubeconfig.is_file():
         raise ConfigError(
-            f"{kubeconfig}: is no kubeconfig. Name one with --kubeconfig, or start a lab: "
+            f"{kubeconfig}: no such file. Name a kubeconfig with --kubeconfig, or start a lab: "
             f"k3fleet lab up {fleet.path}"
         )
     known: list[str] = []
