@@ -85,7 +85,7 @@ def buy(fleet_file: Path, offer_id: str, work_dir: Path | None, output: str, **o
 
     \b
     Example:
-        k3fleet capacity buy fleet.yaml cbo-0123 --rack use1-r02 --max-fee 900000
+        k3fleet capacity buy fleets/launch.yaml cbo-0123 --rack use1-r02 --max-fee 900000
     """
     fees(options)  # a slip in the figures shows before anything is asked
     at = desk(fleet_file, work_dir)
@@ -128,7 +128,7 @@ def extend(
 
     \b
     Example:
-        k3fleet capacity extend fleet.yaml cr-0123456789abcdef0 --for 7d --max-fee 400000
+        k3fleet capacity extend fleets/launch.yaml cr-0123456789abcdef0 --for 7d --max-fee 400000
     """
     limit, _ = fees(options)
     hours = check_hours(options["more_s"])

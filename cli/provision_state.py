@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ def refresh(fleet_file: Path, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet refresh fleets/prod.yaml --region us-east
-        k3fleet refresh fleets/prod.yaml --all --repair
+        k3fleet refresh fleets/launch.yaml --region us-east
+        k3fleet refresh fleets/launch.yaml --all --repair
     """
     with (
         asked(fleet_file, options) as what,
@@ -46,17 +47,19 @@ def outputs(fleet_file: Path, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet outputs fleets/prod.yaml --region us-east --layer cluster -o json
+        k3fleet outputs fleets/launch.yaml --region us-east --layer cluster -o json
     """
     found: dict[str, dict[str, Any]] = {}
     with asked(fleet_file, options) as what:
         for region, layers in what.request.places:
             for layer in layers:
                 stack = what.stacks.bare(layer, region)
-                if what.stacks.store.exists(stack.name) is False:
+                values: Mapping[str, Any] = {}
+                if what.stacks.store.exists(stack.name) is not False:
+                    [values] = run_tracks([stack.reading("output", "--json")])
+                if not values:  # a preview makes a stack, and leaves it empty
                     what.show.note(f"{stack.stack}: not brought up yet")
                     continue
-                [values] = run_tracks([stack.reading("output", "--json")])
                 found[stack.stack] = read_outputs(layer, stack.stack, values).model_dump(
                     mode="json"
                 )
@@ -80,7 +83,7 @@ def unlock(fleet_file: Path, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet unlock fleets/prod.yaml --region us-east
+        k3fleet unlock fleets/launch.yaml --region us-east
     """
     removed = []
     with asked(fleet_file, options) as what:

@@ -7,9 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
 from lightkube import KubeConfig
-from lightkube.core.exceptions import ConfigError as KubeConfigError
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -18,6 +16,7 @@ from fleet.racks.differences import Expected
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
 from fleet.rollout.strategy import Strategy
+from infra.kubeconfig import FAULTS
 from infra.options import Options
 from infra.racks.work import RackWork
 from infra.rollout.cluster import Cluster
@@ -209,12 +208,12 @@ def default_kubeconfig(environ: Mapping[str, str]) -> Path:
 def _cluster(fleet: Fleet, region: str, kubeconfig: Path, context: str | None) -> Cluster:
     if not kubeconfig.is_file():
         raise ConfigError(
-            f"{kubeconfig}: is no kubeconfig. Name one with --kubeconfig, or start a lab: "
+            f"{kubeconfig}: no such file. Name a kubeconfig with --kubeconfig, or start a lab: "
             f"k3fleet lab up {fleet.path}"
         )
     known: list[str] = []
     # What lightkube raises for a file of another shape.
-    with suppress(KubeConfigError, yaml.YAMLError, KeyError, TypeError, AttributeError, OSError):
+    with suppress(*FAULTS):
         config = KubeConfig.from_file(kubeconfig)
         known = sorted(config.contexts)
         if config.get(context) is not None:

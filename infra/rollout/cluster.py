@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from lightkube import Client, KubeConfig
+from lightkube import Client
 from lightkube.config import client_adapter
-from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
@@ -23,6 +22,7 @@ from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError
 from infra.frontend import PORT as FRONTEND_PORT
+from infra.kubeconfig import NO_ANSWER, REQUEST_S, open_client, told
 from infra.rollout.checks import EnginePod
 from infra.rollout.endpoint import Endpoint, proxied
 
@@ -36,7 +36,6 @@ WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
-REQUEST_S = 10.0  # an API server that takes longer is not well
 
 LeaderWorkerSet = create_namespaced_resource(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
@@ -61,18 +60,7 @@ class Cluster:
     @cached_property
     def client(self) -> Client:
         """Client of the API server; no request of it waits for ever."""
-        return Client(
-            config=self._config,
-            namespace=self.namespace,
-            timeout=httpx2.Timeout(REQUEST_S),
-            trust_env=False,
-        )
-
-    @cached_property
-    def _config(self) -> SingleConfig:
-        found = KubeConfig.from_file(self.kubeconfig).get(self.context)
-        assert found is not None  # noqa: S101 - without a default it raises instead
-        return found
+        return open_client(self.region, self.kubeconfig, self.context, self.namespace)
 
     @cached_property
     def _http(self) -> httpx2.Client:
@@ -80,14 +68,14 @@ class Cluster:
         if self.reach is not None:
             return httpx2.Client(trust_env=False)
         limits = client_adapter.ConnectionParams(timeout=httpx2.Timeout(REQUEST_S), trust_env=False)
-        return client_adapter.Client(self._config, limits)
+        return client_adapter.Client(self.client.config, limits)
 
     def endpoint(self, pod: str, address: str, port: int) -> Endpoint:
         """Give the way to a pod's port."""
         if self.reach is not None:
             url = f"http://{self.reach(address)}:{port}"
         else:
-            url = proxied(self._config.cluster.server, self.namespace, pod, port)
+            url = proxied(self.client.config.cluster.server, self.namespace, pod, port)
         return Endpoint(pod, url, self._http)
 
     def may_ask_pods(self) -> bool:
@@ -199,11 +187,11 @@ class Cluster:
         """Turn what an API server or the way to it did into an ApplyError."""
         try:
             yield
-        except (httpx2.HTTPError, OSError) as error:
+        except (httpx2.HTTPError, OSError, *NO_ANSWER) as error:
             refused = isinstance(error, ApiError) and error.response.is_client_error
             kind = ApplyError if refused else AwayError
             raise kind(
-                f"{self.region}: its API server did not do what was asked: {error}. "
+                f"{self.region}: its API server did not do what was asked: {told(error)}. "
                 f"See that it answers, then `{self.go_on}`."
             ) from error
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import httpx2
 
 from fleet.errors import ApplyError
+from infra.kubeconfig import NO_ANSWER
 
 PAGE_S = 5.0
 MOST_BYTES = 16 << 20  # of a page of metrics; an engine's has some hundred kilobytes
@@ -30,7 +31,7 @@ class Endpoint(NamedTuple):
         try:
             with self.http.stream("GET", f"{self.url}{path}", timeout=PAGE_S) as reply:
                 text = _bounded(reply)
-        except httpx2.HTTPError:
+        except (httpx2.HTTPError, *NO_ANSWER):
             return None
         if reply.status_code == HTTPStatus.FORBIDDEN and '"kind":"Status"' in (text or "").replace(
             " ", ""

@@ -38,12 +38,15 @@ class FileConfig:
         """Read a project's part of a file; raise ConfigError for what is none."""
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
-        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+            found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
+        except (
+            *(OSError, yaml.YAMLError, ValueError, RecursionError),
+            *(KeyError, TypeError, AttributeError),
+        ) as error:
             raise ConfigError(
                 f"{path}: cannot be read as a stack configuration. "
                 "Restore it, or bring the region up anew."
             ) from error
-        found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
         known = (*REQUIRED_KEYS, *OTHER_KEYS, *OPTION_KEYS)
         if unknown := [key for key in found if ":" not in key and key not in known]:
             raise newer_config(f"{path}: {unknown[0]} is not known here")
@@ -62,7 +65,13 @@ class FileConfig:
     def get_int(self, key: str) -> int | None:
         """Give a number."""
         value = self.values.get(key)
-        return value if value is None else int(value)
+        try:
+            return None if value is None else int(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ConfigError(
+                f"stack configuration: {key}: expected a whole number. Correct it with "
+                f"`pulumi config set {key} N`."
+            ) from error
 
     def get_object(self, key: str) -> object:
         """Give a list or a mapping."""
