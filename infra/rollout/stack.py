@@ -128,7 +128,7 @@ class Stack:
 
     def deployed(self) -> Deployed:
         """Read what the last update of the stack brought."""
-        outputs = self._now().outputs()
+        outputs = deployed_outputs(self._now())
         return Deployed(
             serial=int(outputs.get("serial") or 0), releases=outputs.get("releases") or {}
         )
@@ -196,10 +196,25 @@ class Stack:
         return release_id(load_release(name, beside=self.fleet.path))
 
     def _settings(self) -> Settings:
-        return from_config(FileConfig.read(self.runner.config_file))
+        """Read what is to be deployed from the file; where to, the runner knows."""
+        found = from_config(FileConfig.read(self.runner.config_file))
+        told = self.runner.settings
+        if not isinstance(told, Settings):
+            return found
+        return replace(found, kubeconfig=told.kubeconfig, context=told.context)
 
     def _now(self) -> StackRunner:
         return replace(self.runner, settings=self._settings())
+
+
+def deployed_outputs(runner: StackRunner) -> Mapping[str, Any]:
+    """Read what a stack's last update left; raise ConfigError where there was none."""
+    if runner.store.exists(runner.name) is False:
+        raise ConfigError(
+            f"{runner.stack}: was not brought up from this state ({runner.store.url}). See that "
+            "it is the fleet's (work folder, `state` of the fleet file), or first: k3fleet up"
+        )
+    return runner.outputs()
 
 
 def release_of(identity: str, sources: Mapping[str, str], fleet_file: Path) -> Release:
