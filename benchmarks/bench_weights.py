@@ -49,7 +49,7 @@ from infra.weights.places import Places
 from infra.weights.work import Limits
 
 MIB, GIB = 1024**2, 1024**3
-FILES, FILE_BYTES, PAIRS = 4, 64 * MIB, 3
+FILES, FILE_BYTES, PAIRS = 4, 256 * MIB, 3
 SHARDS, SHARD_BYTES, SAMPLE_PARTS = 96, 16 * GIB, 200
 LIMIT_MIB, LEAST_RATIO = 500, 1.0
 SOURCE, TARGET = "k3-source", "k3-target"

@@ -24,7 +24,7 @@ from fleet.weights_spec import StoreSpec
 from infra.weights.digests import md5_header
 from infra.weights.store_errors import AbsentError, ChangedError, asked
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024
 _BREAKS = 5  # a body may break off so often without bringing anything
 _TRIES = 6  # tries of a request, with pauses of up to 20 s between them (botocore)
 _CONNECT_S, _READ_S = 10, 60
