@@ -13,6 +13,7 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import Release
 from fleet.rollout.record import Started
+from fleet.rollout.state import OVER
 from infra.rollout.journal import Journal
 from infra.rollout.stack import FileConfig
 from infra.settings import from_config
@@ -74,9 +75,12 @@ def _of_records(fleet: Fleet, work_dir: Path, keep_previous: int) -> Mapping[str
     found: dict[str, Release] = {}
     for folder in _RECORD_FOLDERS:
         records = sorted((work_dir / folder).glob("*.jsonl"), reverse=True)
-        for file in records[:keep_previous]:
-            started = next((e for e in Journal(file).read() if isinstance(e, Started)), None)
-            if started is not None:
+        for number, file in enumerate(records):
+            journal = Journal(file)
+            started = next((e for e in journal.read() if isinstance(e, Started)), None)
+            if started is not None and (
+                number < keep_previous or journal.state().status not in OVER
+            ):
                 names = {started.old, started.new} & started.releases.keys()
                 found |= {
                     f"{id_} (rollout {file.stem})": load_release(

@@ -11,7 +11,7 @@ from weights_site import BUCKETS, Site, model_files
 
 from fleet.errors import ConfigError
 from fleet.load import load_release
-from fleet.rollout.record import Place, RecordedStep, Started
+from fleet.rollout.record import Asked, Place, RecordedStep, Started
 from fleet.weights.needs import WeightSet, needed_by
 from infra.rollout.journal import Journal
 from infra.weights.gc import delete_garbage, find_garbage
@@ -128,7 +128,11 @@ def test_the_stacks_and_the_latest_rollouts_are_in_use(make_site: MakeSite) -> N
             reruns=0,
             releases={old: old, new: new},
         )
-        Journal(site.work_dir / f"rollouts/000{number}.jsonl").append(started)
+        record = Journal(site.work_dir / f"rollouts/000{number}.jsonl")
+        record.append(started)
+        assert {old, new} <= in_use(site, keep=0)  # nobody knows yet which of them stays
+        record.append(Asked(at_s=2.0, by="ann", command="abort"))
+        assert record.state().status == "aborted"
     assert in_use(site, keep=0) == {"vllm-tp8-dcp8", "vllm-tp8"}
     assert in_use(site, keep=1) == {"vllm-tp8-dcp8", "vllm-tp8", "vllm-pd-2p1d"}
     assert "sglang-tp8-dcp8" in in_use(site, keep=2)
