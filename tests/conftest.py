@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+from s3_servers import s3_server
 
 # A busy machine is no fault of the code under test.
 settings.register_profile("no deadline", deadline=None)
@@ -18,3 +21,17 @@ for number, handler in (
 ):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def moto_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store of objects; its import takes seconds, and each test has a prefix of its own."""
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another one, as a second opinion."""
+    with s3_server("ministack", tmp_path_factory.mktemp("ministack")) as url:
+        yield url
