@@ -15,9 +15,9 @@ def capacity() -> None:
 
     \b
     Example:
-        k3fleet capacity find fleet.yaml --for 14d
-        k3fleet capacity buy fleet.yaml cbo-0123 --max-fee 900000
-        k3fleet capacity status fleet.yaml
+        k3fleet capacity find fleets/launch.yaml --for 14d
+        k3fleet capacity buy fleets/launch.yaml cbo-0123 --max-fee 900000
+        k3fleet capacity status fleets/launch.yaml
 
     \b
     Exit codes beside those of k3fleet:

@@ -23,24 +23,26 @@ from cli.capacity_options import (
 from cli.options import DURATION
 from cli.output import output_option, print_json, print_line
 from cli.plain import plain
-from fleet.capacity.blocks import GOOD_STATES, Block
+from fleet.capacity.blocks import GOOD_STATES
 from fleet.capacity.claims import (
     account_of,
     aws_claims,
     check_racks,
     choose_region,
-    require_aws,
 )
 from fleet.capacity.offers import Offer, check_hours
 from fleet.capacity.order import Extension, Order, Receipt, check_fee, order_id
 from fleet.capacity.verdicts import utc_text
-from fleet.errors import EXIT_GO, EXIT_INVALID, ConfigError, PurchaseError
+from fleet.errors import EXIT_GO, EXIT_INVALID, CloudError, PurchaseError
 from fleet.region_spec import RegionSpec
 from infra.capacity.aws_access import check_account
 from infra.capacity.aws_blocks import read_blocks
 from infra.capacity.aws_market import extension_offers, fresh
 from infra.capacity.buying import (
     EXTENSION_PAID,
+    own_block,
+    require_end_known,
+    require_listed,
     require_no_idle_blocks,
     require_opted_in,
     settle_open_orders,
@@ -83,7 +85,7 @@ def buy(fleet_file: Path, offer_id: str, work_dir: Path | None, output: str, **o
 
     \b
     Example:
-        k3fleet capacity buy fleet.yaml cbo-0123 --rack use1-r02 --max-fee 900000
+        k3fleet capacity buy fleets/launch.yaml cbo-0123 --rack use1-r02 --max-fee 900000
     """
     fees(options)  # a slip in the figures shows before anything is asked
     at = desk(fleet_file, work_dir)
@@ -98,6 +100,7 @@ def buy(fleet_file: Path, offer_id: str, work_dir: Path | None, output: str, **o
         blocks = read_blocks(at.access, quoted.region)
         name = at.fleet.spec.name
         require_no_idle_blocks(blocks, aws_claims(at.fleet), name, options["besides"])
+        require_listed(at.receipts, blocks, name, options["besides"], at.clock.now())
         offer = fresh(at.access, quoted)
         order = _order(at, region, account, offer, options)
         check_fee(offer, max_fee=order.max_fee, expect_fee=None)
@@ -125,7 +128,7 @@ def extend(
 
     \b
     Example:
-        k3fleet capacity extend fleet.yaml cr-0123456789abcdef0 --for 7d --max-fee 400000
+        k3fleet capacity extend fleets/launch.yaml cr-0123456789abcdef0 --for 7d --max-fee 400000
     """
     limit, _ = fees(options)
     hours = check_hours(options["more_s"])
@@ -133,7 +136,9 @@ def extend(
     with at.receipts.locked():
         if settled := _settled(at, options["abandon"]):
             return _end(at, settled, options["wait_s"], output)
-        region, block = _own_block(at, reservation)
+        region, block = own_block(at.access, at.fleet, reservation)
+        ends = [c.ends_at for c in aws_claims(at.fleet) if c.reservation == reservation]
+        require_end_known(at.access, at.receipts, block, reservation, ends[0])
         found = extension_offers(at.access, block.region, reservation, hours)
         if not found:
             raise PurchaseError(
@@ -165,32 +170,6 @@ def _settled(at: Desk, abandon: Sequence[str]) -> list[tuple[Order, Receipt]]:
             err=True,
         )
     return found
-
-
-def _own_block(at: Desk, reservation: str) -> tuple[RegionSpec, Block]:
-    """Find the block of a reservation; refuse one that is over, or that is not this fleet's."""
-    for region, cluster in require_aws(at.fleet):
-        if reservation not in {
-            claim.reservation for claim in aws_claims(at.fleet) if claim.fleet_region == region.name
-        }:
-            continue
-        check_account(at.access, cluster.region, cluster.account)
-        for block in read_blocks(at.access, cluster.region):
-            if reservation in block.reservations:
-                if block.state not in GOOD_STATES:
-                    raise ConfigError(
-                        f"{reservation}: its block {block.id} is {block.state}. "
-                        "Nothing was bought. Buy another block."
-                    )
-                return region, block
-        raise ConfigError(
-            f"{reservation}: the account has no such block in {cluster.region}. "
-            "Nothing was bought. Correct the id in the fleet file."
-        )
-    raise ConfigError(
-        f"{reservation}: serves no rack of {at.fleet.path}. Nothing was bought. "
-        "Give a reservation that the fleet file names."
-    )
 
 
 def _order(
@@ -253,9 +232,15 @@ def _end(at: Desk, ended: Iterable[tuple[Order, Receipt]], wait_s: float, output
 def _paid(at: Desk, order: Order, receipt: Receipt, within: timedelta) -> dict[str, str]:
     """Wait for a payment; give the state of each block, or of the extended reservation."""
     goods = order.goods
-    if isinstance(goods, Extension):
-        return {goods.reservation: wait_for_extension(at.access, goods, at.clock, within)}
-    blocks = wait_for_payment(at.access, goods.region, receipt.bought, at.clock, within)
+    names = ", ".join(name for item in receipt.bought for name in item.reservations)
+    _tell(f"order {order.id}: bought {names}; waiting for the payment")
+    try:
+        if isinstance(goods, Extension):
+            return {goods.reservation: wait_for_extension(at.access, goods, at.clock, within)}
+        blocks = wait_for_payment(at.access, goods.region, receipt.bought, at.clock, within)
+    except CloudError as error:  # it is bought all the same, and has to be told
+        _tell(f"{error}")
+        return {}
     return {block.id: block.state for block in blocks}
 
 

@@ -55,7 +55,7 @@ def find(fleet_file: Path, work_dir: Path | None, output: str, **options: Any) -
 
     \b
     Example:
-        k3fleet capacity find fleet.yaml --for 7d --for 14d --racks 2
+        k3fleet capacity find fleets/launch.yaml --for 7d --for 14d --racks 2
     """
     at = desk(fleet_file, work_dir)
     regions = _regions(at, options["names"])

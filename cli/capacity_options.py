@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from cli.confirm import YES
+from cli.confirm import YES, can_ask
 from cli.wiring import capacity_clock, chance, work_folder
 from cli.work_dir import work_dir_option
 from fleet.capacity.offers import Offer
@@ -86,7 +85,7 @@ def agree(goods: Offer | Extension, count: int, money: dict[str, Any]) -> Decima
     check_fee(goods, max_fee=limit, expect_fee=told)
     if money["yes"]:
         return limit
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise ConfigError(
             "nobody can be asked here, and nothing was bought. "
             f"Give --yes --expect-fee {goods.fee}."

@@ -65,8 +65,8 @@ def status(fleet_file: Path, work_dir: Path | None, output: str, **options: Any)
 
     \b
     Example:
-        k3fleet capacity status fleet.yaml
-        k3fleet capacity status fleet.yaml --schedule
+        k3fleet capacity status fleets/launch.yaml
+        k3fleet capacity status fleets/launch.yaml --schedule
     """
     at = desk(fleet_file, work_dir)
     picture = _picture(at, options)

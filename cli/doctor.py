@@ -41,10 +41,11 @@ def doctor(
         k3fleet doctor -o json
         k3fleet doctor --clouds
         k3fleet doctor --clouds gcp
-        k3fleet doctor fleets/prod.yaml --stacks
+        k3fleet doctor fleets/launch.yaml --clouds
+        k3fleet doctor fleets/launch.yaml --stacks
     """
     if clouds:
-        show_clouds(clouds, output)
+        show_clouds(clouds, output, fleet_file)
         return EXIT_GO
     if stacks != bool(fleet_file):
         raise ConfigError("k3fleet doctor: FLEET_FILE and --stacks belong together. Give both.")

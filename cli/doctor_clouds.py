@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from cli.output import print_json, print_table
 from fleet.clouds import CLOUDS, Cloud
 from fleet.clouds.promises import Promise, promises_of
+from fleet.load import load_fleet
 
 ALL = "all"
 clouds_option = click.option(
@@ -17,13 +19,23 @@ clouds_option = click.option(
     type=click.Choice([ALL, *CLOUDS]),
     is_flag=False,
     flag_value=ALL,
-    help="Show what clouds promise instead: all of them, or one with the reasons.",
+    help="Show what clouds promise instead: all of them (those of FLEET_FILE, when it is given), "
+    "or one with the reasons.",
 )
 
 
-def show_clouds(chosen: str, output: str) -> None:
-    """Print the promises of all clouds side by side, or of one with what holds each up."""
-    found = {cloud: promises_of(cloud) for cloud in CLOUDS if chosen in (ALL, cloud)}
+def show_clouds(chosen: str, output: str, fleet_file: Path | None) -> None:
+    """Print the promises of clouds side by side, or of one with what holds each up.
+
+    `fleet_file`: of ALL only those that its regions are in.
+    """
+    known = load_fleet(fleet_file).spec.regions if fleet_file else ()
+    asked = {region.cloud for region in known} or set(CLOUDS)
+    found = {
+        cloud: promises_of(cloud)
+        for cloud in CLOUDS
+        if cloud == chosen or (chosen == ALL and cloud in asked)
+    }
     if output == "json":
         print_json({cloud: [asdict(promise) for promise in own] for cloud, own in found.items()})
     elif chosen == ALL:

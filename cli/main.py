@@ -23,7 +23,10 @@ from fleet.errors import EXIT_CONFIG, EXIT_GO, ConfigError, FleetError
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 EXIT_BUG = 70  # EX_SOFTWARE; Python's own 1 would read as no-go
-
+# The user's folder is not to be written or entered, or is no folder.
+_NOT_OURS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+)
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "plan": LazyCommand("cli.plan:plan", "Show what would run where. Changes nothing."),
@@ -73,10 +76,10 @@ def root() -> None:
     \b
     Exit codes:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
-        4 disk full, 5 a tool is missing, 6 the lab, 7 applying, 8 the load generator,
-        9 another process does it already, 10 Pulumi's state, 11 a cluster that is away or is
-        another one, 12 a change that was not allowed, 13 credentials of another account,
-        14 an object store, 15 wrong weights,
+        4 a disk that is full or not to be written, 5 a tool is missing, 6 the lab, 7 applying,
+        8 the load generator, 9 another process does it already, 10 Pulumi's state, 11 a cluster
+        that is away or is another one, 12 a change that was not allowed, 13 credentials of
+        another account, 14 an object store, 15 wrong weights,
         16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
         whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
@@ -84,6 +87,8 @@ def root() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if sys.stderr is None:  # the caller closed it; what we open next must not take its number
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         outcome = root.main(args=argv, prog_name="k3fleet", standalone_mode=False)
         if sys.stdout is not None:  # it is None when the caller closed it
@@ -112,16 +117,29 @@ def _report(error: BaseException) -> int:
             # click turns the interrupt into its Abort; the signal's own code is in the cause.
             code = getattr(error.__cause__ or error, "exit_code", EXIT_INTERRUPTED)
         case ReaderGoneError() | BrokenPipeError():  # `k3fleet plan FILE | head -1`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             code = EXIT_BROKEN_PIPE
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             where = error.filename or "output"
             _say(f"error: {where}: {error.strerror}. Free some space and retry.")
+            _drop_output()
+            code = FleetError.exit_code
+        case OSError(errno=number, filename=str(where)) if number in _NOT_OURS:
+            _say(f"error: {where}: {error.strerror}. Give a place that you may write to.")
             code = FleetError.exit_code
         case _:
             traceback.print_exception(error)
             code = EXIT_BUG
     return code
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written: Python would try again at its end, and exit with 120."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _show(error: FleetError) -> None:

@@ -14,6 +14,7 @@ from fleet.units import UnitError, parse_duration
 from loadtest.settings import LEAST_SEED, MOST_SEED
 
 MAX_TOKEN_SCALE = 256  # beyond it a typical prompt is shorter than a few cache blocks
+_MOST_DURATION_S = 10 * 366 * 86_400  # more than any wait; a time of the day stays one
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -31,6 +32,8 @@ class _Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
         if seconds <= 0:
             self.fail(f"{value} is not a positive duration.", param, ctx)
+        if seconds > _MOST_DURATION_S:
+            self.fail(f"{value} is longer than ten years.", param, ctx)
         return seconds
 
 

@@ -42,8 +42,8 @@ def up(fleet_file: Path, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet up fleets/prod.yaml --region us-east
-        k3fleet up fleets/prod.yaml --all --from platform --yes
+        k3fleet up fleets/launch.yaml --region us-east
+        k3fleet up fleets/launch.yaml --all --from platform --yes
     """
     return _take(fleet_file, options, "up", "Bring it up?")
 
@@ -59,8 +59,8 @@ def destroy(fleet_file: Path, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet destroy fleets/prod.yaml --region us-east --layer serving
-        k3fleet destroy fleets/prod.yaml --region us-east --allow-delete Namespace/k3
+        k3fleet destroy fleets/launch.yaml --region us-east --layer serving
+        k3fleet destroy fleets/launch.yaml --region us-east --allow-delete Namespace/k3
     """
     return _take(fleet_file, options, "destroy", "Destroy it?")
 
@@ -81,8 +81,8 @@ def preview(fleet_file: Path, expect_no_changes: bool, **options: Any) -> int:
 
     \b
     Example:
-        k3fleet preview fleets/prod.yaml --all
-        k3fleet preview fleets/prod.yaml --all --expect-no-changes -o json
+        k3fleet preview fleets/launch.yaml --all
+        k3fleet preview fleets/launch.yaml --all --expect-no-changes -o json
     """
     options["refresh"] = options["refresh"] or expect_no_changes
     with asked(fleet_file, options) as what:
@@ -110,6 +110,7 @@ def _take(fleet_file: Path, options: dict[str, Any], action: Taking, question: s
         show_plan(planned, err=True)
         _require_allowed(planned)
         if any(stack for one in planned for stack in one.stacks):
+            print_errors([one.error for one in planned if one.error])  # before anybody agrees
             confirm(yes=options["yes"], what=question)
         done = act(Applying(planning=what.planning, again=not options["yes"]), planned, action)
         _say_what_stays(what, planned)

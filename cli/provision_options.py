@@ -138,11 +138,12 @@ def asked(fleet_file: Path, options: Mapping[str, Any], *, parts: bool = False) 
     fleet = load_fleet(fleet_file)
     request = _request(fleet, options, parts=parts)
     with ShownProgress(sys.stderr) as show:
-        stacks = FleetStacks.of(fleet, _ground(fleet, options, show))
+        stacks = FleetStacks.of(fleet, ground(fleet, options, show))
         yield Asked(fleet=fleet, stacks=stacks, request=request, show=show)
 
 
-def _ground(fleet: Fleet, options: Mapping[str, Any], show: ShownProgress) -> Ground:
+def ground(fleet: Fleet, options: Mapping[str, Any], show: ShownProgress) -> Ground:
+    """Collect what provisioning takes from this process."""
     cache_dir, environ = tool_surroundings()
     own = environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false")
     return Ground(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from cli.racks_where import FLEET_FILE, RACK, REGION, places, racks_asked, where
 from fleet.racks.floors import load_floors
 from fleet.racks.preflight import EXIT_CODES, Check, preflight, worst
 from infra.racks.reports import collect
+
+_REPORTS = (
+    "Nodes without a report: bring them with `node_report` in the fleet file, or give files with "
+    "--from-reports (docs/racks.md)."
+)
 
 
 @click.command(name="preflight")
@@ -79,4 +85,7 @@ def preflight_racks(
             rows = [(check.name, check.verdict, check.says) for check in checks]
             print_table(("check", "verdict", "found"), rows)
         print_line(f"verdict: {verdict}")
+        every = chain.from_iterable(judged.values())
+        if any(check.name == "reports" and check.verdict != "ok" for check in every):
+            print_line(_REPORTS)
     return EXIT_CODES[verdict]

@@ -10,7 +10,7 @@ import click
 
 from cli.output import FunctionT
 from cli.wiring import surroundings
-from cli.work_dir import LAB, work_dir_option
+from cli.work_dir import KUBECONFIG, LAB, require_one_place, work_dir_option
 from fleet.errors import ConfigError
 from fleet.load import load_fleet
 from fleet.racks.seen import RackSeen
@@ -20,26 +20,18 @@ from lab.racks import RackPlaces
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
 REGION = click.option("--region", metavar="REGION", help="Only this region.")
 RACK = click.option("--rack", metavar="ID", help="Only this rack.")
-_KUBECONFIG = click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Clusters of this file, by each region's context. Default: the lab that is up, or "
-    "kubectl's.",
-)
 
 
 def where_options(command: FunctionT) -> FunctionT:
     """Add the options that say which clusters."""
-    return work_dir_option(LAB(_KUBECONFIG(command)))
+    return work_dir_option(LAB(KUBECONFIG(command)))
 
 
 def places(fleet_file: Path, where: Mapping[str, Any]) -> RackPlaces:
     """Find the clusters, and say on stderr which they are."""
     fleet = load_fleet(fleet_file)
     lab_dir, kubeconfig = where["lab_dir"], where["kubeconfig"]
-    if lab_dir is not None and kubeconfig is not None:
-        raise ConfigError("--lab, --kubeconfig: one of them says where. Leave the other out.")
+    require_one_place(lab_dir, kubeconfig)
     found = RackPlaces.of(
         fleet, surroundings(fleet, where["work_dir"]), lab_dir=lab_dir, kubeconfig=kubeconfig
     )

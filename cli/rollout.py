@@ -10,7 +10,7 @@ COMMANDS = {
     "plan": LazyCommand(
         "cli.rollout_plan:plan", "Show the steps from the fleet's release to RELEASE."
     ),
-    "start": LazyCommand("cli.rollout_drive:start", "Bring RELEASE out in the running lab."),
+    "start": LazyCommand("cli.rollout_drive:start", "Bring RELEASE out, wave by wave."),
     "status": LazyCommand("cli.rollout_status:status", "Show where the latest rollout is."),
     "pause": LazyCommand("cli.rollout_drive:pause", "Stop once the step is over."),
     "resume": LazyCommand("cli.rollout_drive:resume", "Drive the latest rollout on."),

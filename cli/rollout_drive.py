@@ -11,22 +11,17 @@ import click
 from cli.confirm import YES, confirm
 from cli.rollout_driving import begin, driven, driving, driving_options
 from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release
-from cli.rollout_status import FLEET_FILE, lab_rollouts, where_options
 from cli.rollout_told import told
+from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.errors import EXIT_GO, ConfigError
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
 from fleet.rollout.record import Command
 from fleet.rollout.state import OVER, State
+from infra.rollout.rollouts import Rollouts, require_over
 from infra.rollout.stack import release_of
-from lab.drive import (
-    ask,
-    require_latest,
-    state_of,
-    turn_back,
-)
+from infra.rollout.steering import ask, require_latest, state_of, turn_back
 from lab.faults import FAULTS
-from lab.rollout import LabRollouts, require_over
 
 OVERWRITE = click.option(
     "--overwrite",
@@ -48,14 +43,14 @@ OVERWRITE = click.option(
 @YES
 @driving_options
 def start(fleet_file: Path, release: str, **options: Any) -> int:
-    """Bring RELEASE out in the running lab of FLEET_FILE: show the plan, ask, and drive it.
+    """Bring RELEASE out in the clusters of FLEET_FILE: show the plan, ask, and drive it.
 
     \b
     Example:
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml
         k3fleet rollout start fleets/demo.yaml releases/mine-0a1b2c3d.yaml --fault leaks
     """
-    rollouts = lab_rollouts(fleet_file, options)
+    rollouts = rollouts_of(fleet_file, options)
     require_over(rollouts.latest())
     load_release(release, beside=HERE)  # its own faults first, as it was typed
     source = named_release(release, fleet_file)
@@ -76,7 +71,7 @@ def resume(fleet_file: Path, **options: Any) -> int:
     Example:
         k3fleet rollout resume fleets/demo.yaml
     """
-    rollouts = lab_rollouts(fleet_file, options)
+    rollouts = rollouts_of(fleet_file, options)
     journal = require_latest(rollouts)
     state = state_of(journal)
     if state.status in OVER:
@@ -145,7 +140,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
         k3fleet rollback fleets/demo.yaml --scope rack
         k3fleet rollback fleets/demo.yaml --to mine-0a1b2c3d
     """
-    rollouts = lab_rollouts(fleet_file, options)
+    rollouts = rollouts_of(fleet_file, options)
     journal = require_latest(rollouts)
     state = state_of(journal)
     if target is not None:
@@ -174,7 +169,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     return told(journal, came, good="rolled-back", output=options["output"])
 
 
-def known_release(rollouts: LabRollouts, target: str) -> str:
+def known_release(rollouts: Rollouts, target: str) -> str:
     """Say where a release is read from that this fleet has had, by its id or as it is named."""
     sources = rollouts.sources()
     source = sources.get(target, target)
@@ -197,7 +192,7 @@ def leads_back_to(state: State, identity: str) -> bool:
 
 
 def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:
-    journal = require_latest(lab_rollouts(fleet_file, where))
+    journal = require_latest(rollouts_of(fleet_file, where))
     if ask(journal, command):
         click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
         return

@@ -13,8 +13,8 @@ import click
 from cli.confirm import confirm
 from cli.output import FunctionT, output_option, print_json
 from cli.rollout_plan import print_plan
-from cli.rollout_status import where_options
 from cli.rollout_told import Notices, notices, telling, told
+from cli.rollout_where import where_options
 from fleet.errors import EXIT_GO
 from fleet.load import load_release
 from fleet.rollout.begin import plan_from, recorded, require_possible
@@ -23,15 +23,12 @@ from fleet.rollout.record import Began, Ended
 from fleet.rollout.state import Do, Over, Wait
 from fleet.rollout.strategy import load_strategy
 from infra.rollout.journal import Journal
+from infra.rollout.machine import holder, now_s, who
+from infra.rollout.rollouts import Rollouts
+from infra.rollout.steering import Driving, drive_on
 from infra.rollout.webhook import require_address
-from lab.drive import (
-    Driving,
-    drive_on,
-    holder,
-    now_s,
-)
-from lab.rollout import LabRollouts, who
-from lab.working_copy import up_to_date
+from infra.rollout.working_copy import up_to_date
+from lab.interrupts import interruptible
 
 _DRIVING = (
     click.option(
@@ -57,7 +54,7 @@ def driving_options(command: FunctionT) -> FunctionT:
     return command
 
 
-def begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, good: str) -> int:
+def begin(rollouts: Rollouts, source: str, options: Mapping[str, Any], *, good: str) -> int:
     """Show the plan to a release, ask, write the rollout down, and drive it."""
     rollouts = up_to_date(rollouts)
     fleet, running = rollouts.fleet, rollouts.running()
@@ -65,6 +62,9 @@ def begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, goo
     strategy = load_strategy(options["strategy_file"])
     if strategy.webhook is not None:
         require_address(strategy.webhook, f"{options['strategy_file']}: webhook")
+    for name in options["regions"] or rollouts.regions:
+        if name in rollouts.regions:  # what is unknown is said with the plan
+            rollouts.venue.require_right(name)
     plan = plan_from(fleet, running, new, strategy, options["regions"])
     if options["output"] == "table":
         print_plan(plan)
@@ -76,14 +76,12 @@ def begin(rollouts: LabRollouts, source: str, options: Mapping[str, Any], *, goo
     confirm(yes=options["yes"], what="Start it?")
     running = replace(running, sources={**running.sources, plan.new: source})
     started = recorded(fleet, plan, strategy, running=running, by=who(), at_s=now_s())
-    rollouts.stand_ins.spoil(new, options["fault"])
+    rollouts.venue.spoil(new, options["fault"])
     journal = rollouts.begin(started, holder(), take_over=options["take_over"])
     return driven(rollouts, journal, options, good=good)
 
 
-def driven(
-    rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any], *, good: str
-) -> int:
+def driven(rollouts: Rollouts, journal: Journal, options: Mapping[str, Any], *, good: str) -> int:
     """Drive a rollout and tell how it came out; give the exit code."""
     with driving(rollouts, journal, options) as (how, tell):
         came: Wait | Over = drive_on(rollouts, journal, how)
@@ -93,12 +91,13 @@ def driven(
 
 @contextmanager
 def driving(
-    rollouts: LabRollouts, journal: Journal, options: Mapping[str, Any]
+    rollouts: Rollouts, journal: Journal, options: Mapping[str, Any]
 ) -> Iterator[tuple[Driving, Notices]]:
     """Give how to drive and whom to tell, by the options of all commands that drive."""
-    note = rollouts.around.progress.note
+    note = rollouts.venue.note
     with (
         _resumable(rollouts),
+        interruptible(),
         telling(options["events"]) as say,
         notices(rollouts.fleet.spec.name, journal, note) as tell,
     ):
@@ -118,7 +117,7 @@ def driving(
 
 
 @contextmanager
-def _resumable(rollouts: LabRollouts) -> Iterator[None]:
+def _resumable(rollouts: Rollouts) -> Iterator[None]:
     """Say after a signal how to go on."""
     try:
         yield

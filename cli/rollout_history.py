@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from cli.output import output_option, print_json, print_table
-from cli.rollout_status import FLEET_FILE, lab_rollouts, where_options
+from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.rollout.history import PastRollout, past_rollout
 from fleet.units import format_duration
-from lab.drive import holder
-from lab.working_copy import sync as sync_copy
+from infra.rollout.machine import holder
+from infra.rollout.working_copy import sync as sync_copy
 
 
 @click.command()
@@ -28,7 +28,7 @@ def history(fleet_file: Path, output: str, **where: Any) -> None:
     Example:
         k3fleet history fleets/demo.yaml -o json
     """
-    rollouts = lab_rollouts(fleet_file, where)
+    rollouts = rollouts_of(fleet_file, where)
     rollouts.pull()
     found = [past_rollout(number, journal.read()) for number, journal in rollouts.records().items()]
     found.reverse()
@@ -55,7 +55,7 @@ def sync(fleet_file: Path, output: str, **where: Any) -> None:
     Example:
         k3fleet rollout sync fleets/demo.yaml
     """
-    rollouts = lab_rollouts(fleet_file, where)
+    rollouts = rollouts_of(fleet_file, where)
     latest = rollouts.latest()
     here = latest or rollouts.journal(0)
     with here.held_here(holder()):

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.output import FunctionT, output_option, print_facts, print_json, print_table
+from cli.output import output_option, print_facts, print_json, print_table
 from cli.rollout_watch import watch
-from cli.wiring import surroundings
-from cli.work_dir import LAB, work_dir_option
+from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.errors import ConfigError
-from fleet.load import load_fleet
 from fleet.rollout.record import PHASES, Command
 from fleet.rollout.state import WAYS_ON, State
 from infra.rollout.journal import Journal
 from infra.rollout.lease import described
-from lab.drive import now_s, replica_states, require_latest, state_of
-from lab.rollout import LabRollouts
+from infra.rollout.machine import now_s
+from infra.rollout.rollouts import Rollouts
+from infra.rollout.steering import replica_states, require_latest, state_of
 
-FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
 # What a person types for what the record says.
 TYPED: dict[Command, str] = {
     "resume": "k3fleet rollout resume",
@@ -30,11 +27,6 @@ TYPED: dict[Command, str] = {
     "roll-back": "k3fleet rollback",
     "pause": "k3fleet rollout pause",
 }
-
-
-def where_options(command: FunctionT) -> FunctionT:
-    """Add the options that say which lab, and which working copy."""
-    return work_dir_option(LAB(command))
 
 
 @click.command()
@@ -50,7 +42,7 @@ def status(fleet_file: Path, watching: bool, output: str, **where: Any) -> None:
         k3fleet rollout status fleets/demo.yaml
         k3fleet rollout status fleets/demo.yaml --watch
     """
-    rollouts = lab_rollouts(fleet_file, where)
+    rollouts = rollouts_of(fleet_file, where)
     if watching:
         if output == "json":
             raise ConfigError("--watch: is for people. Give --events to the driver for JSON.")
@@ -111,7 +103,7 @@ def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
     return facts
 
 
-def _drivers(rollouts: LabRollouts, state: State) -> list[tuple[str, str]]:
+def _drivers(rollouts: Rollouts, state: State) -> list[tuple[str, str]]:
     """Say who holds which region, and what to do when he is gone."""
     seen = rollouts.drivers()
     facts = [("driver", f"{lease.region}: {described(lease)}") for lease in seen]
@@ -124,9 +116,3 @@ def _drivers(rollouts: LabRollouts, state: State) -> list[tuple[str, str]]:
 
 def _ways(state: State) -> tuple[Command, ...]:
     return WAYS_ON if state.status in ("held", "paused") else ()
-
-
-def lab_rollouts(fleet_file: Path, where: Mapping[str, Any]) -> LabRollouts:
-    """Find the rollouts of a fleet's lab, by the options of `where_options`."""
-    fleet = load_fleet(fleet_file)
-    return LabRollouts.of(fleet, surroundings(fleet, where["work_dir"]), where["lab_dir"])

@@ -17,8 +17,8 @@ from cli.rollout_picture import Slot, picture, slots
 from fleet.errors import ApplyError
 from fleet.plan import make_plan
 from fleet.rollout.state import OVER, State
-from lab.drive import replica_states, require_latest, state_of
-from lab.rollout import LabRollouts
+from infra.rollout.rollouts import Rollouts
+from infra.rollout.steering import replica_states, require_latest, state_of
 
 EVERY_S = 2.0
 
@@ -33,7 +33,7 @@ class View:
     why: str
 
 
-def watch(rollouts: LabRollouts, pause: Callable[[float], None] = time.sleep) -> None:
+def watch(rollouts: Rollouts, pause: Callable[[float], None] = time.sleep) -> None:
     """Show the latest rollout until it is over: drawn anew on a terminal, else a line per change.
 
     Ctrl-C ends only the watching.
@@ -47,7 +47,7 @@ def watch(rollouts: LabRollouts, pause: Callable[[float], None] = time.sleep) ->
             pause(EVERY_S)
 
 
-def _view(rollouts: LabRollouts) -> View:
+def _view(rollouts: Rollouts) -> View:
     state = state_of(require_latest(rollouts))
     places = [
         (region.name, rack.id, name)

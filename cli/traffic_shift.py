@@ -17,11 +17,11 @@ from fleet.errors import EXIT_GO, ConfigError
 from fleet.rollout.strategy import load_strategy
 from fleet.traffic_shift import TOTAL_WEIGHT, Shift, Side, plan_shift
 from fleet.units import format_duration
+from infra.rollout.machine import waiter
 from infra.rollout.objects import ClusterObjects
 from infra.traffic import Mover, Receiver, RegionTraffic
 from lab.interrupts import interruptible
 from lab.racks import RackPlaces
-from lab.rollout import waiter
 
 PREFILL_SHARE = 0.25
 _OPTIONS = (

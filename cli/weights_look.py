@@ -52,7 +52,7 @@ def verify(fleet_file: Path, deep: bool, source: bool, **options: Any) -> int:
             work = Work(found.places.limits.shared_by(len(stores)), pace)
             jobs[name] = Job(work=work, do=partial(_verify, found, name, store, work, deep=deep))
         results = run_all(jobs, watch, found.places.say)
-    _print_verified(results, options["output"])
+    _print_verified(results, options["output"], fleet_file)
     wrong = any(one.findings for each in results.values() for one in each)
     return EXIT_NO_GO if wrong else EXIT_GO
 
@@ -83,20 +83,27 @@ def _source_manifest(found: Asked, weights: Any) -> Manifest | None:
         return None
 
 
-def _print_verified(results: Mapping[str, list[Verified]], output: str) -> None:
+def _print_verified(results: Mapping[str, list[Verified]], output: str, fleet_file: Path) -> None:
     if output == "json":
         print_json({name: [asdict(one) for one in each] for name, each in results.items()})
         return
     for name, each in results.items():
         for one in each:
             how = "every byte read" if one.deep else "shallow: sizes and stored checksums"
-            result = f"{len(one.findings)} findings" if one.findings else "right"
+            result = f"wrong: {len(one.findings)}" if one.findings else "right"
             print_line(f"{name} {one.weights.repo} {one.weights.revision}: {result} ({how})")
             for finding in one.findings:
                 print_line(f"  {finding}")
+            if {finding.kind for finding in one.findings} - {"extra", "manifest"}:
+                mend = "Put the right files there" if name == SOURCE else _mend(fleet_file, name)
+                print_line(f"  {mend}.")
             if one.sizes_only:
                 count = len(one.sizes_only)
-                print_line(f"  of {count} files only the size was compared: use --deep")
+                print_line(f"  only the size was compared of {count}: give --deep")
+
+
+def _mend(fleet_file: Path, region: str) -> str:
+    return f"`k3fleet weights sync {fleet_file} --region {region}` copies these again"
 
 
 @click.command()

@@ -101,12 +101,19 @@ def known_secrets() -> frozenset[str]:
     for name, value in os.environ.items():
         if not _SECRET_NAME.search(name.upper()):
             continue
-        if not value.startswith("/"):
-            found.add(value)
-        elif name.endswith("_FILE"):
-            with contextlib.suppress(OSError, UnicodeDecodeError):
+        if name.upper().endswith("_FILE"):
+            with contextlib.suppress(OSError, ValueError):
                 found.add(Path(value).read_text(encoding="utf-8").strip())
+        elif not _is_path(value):
+            found.add(value)
     return frozenset(found)
+
+
+def _is_path(value: str) -> bool:
+    """Say whether it is the place of a secret, not one itself: base64 may begin with a slash."""
+    with contextlib.suppress(OSError, ValueError):
+        return value.startswith("/") and Path(value).exists()
+    return False
 
 
 def user_name() -> str:

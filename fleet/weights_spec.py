@@ -40,10 +40,15 @@ def _prefix(text: str) -> str:
 
 
 def _endpoint(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.username or parts.password:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise refuse("is no address of a store", "Write it as https://object.example.com") from None
+    if "@" in text:
         raise refuse("the address holds a user or a password", "Leave them to boto3's credentials")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    if parts.query or parts.fragment:  # not shown: a signed address is a key
+        raise refuse("the address has a query", "Write it as https://object.example.com")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise refuse(
             f"{found_text(text)} is no address of a store",
             "Write it as https://object.example.com",

@@ -18,6 +18,9 @@ from urllib.parse import quote
 SHOWN = "[secret]"
 # A shorter value is no secret worth the name, and would be found inside ordinary words.
 SHORTEST = 6
+# Of a secret of several lines (a key, an account's JSON) each line of this length is one as well:
+# what is printed comes to us line by line, and indented.
+SHORTEST_LINE = 20
 
 # What stands in group `keep` stays. Sources: each vendor's documentation of its token's prefix.
 _SHAPES: tuple[str, ...] = (
@@ -74,7 +77,9 @@ def _shown(found: re.Match[str]) -> str:
 
 def _spellings(secret: str) -> Iterator[str]:
     """Spell a secret as it may travel: in JSON, in an address, in base64 inside a longer text."""
-    for value in {secret, secret.strip()}:
+    lines = {line.strip() for line in secret.splitlines()} - {secret.strip()}
+    long_ones = {line for line in lines if len(line) >= SHORTEST_LINE}
+    for value in {secret, secret.strip(), *long_ones}:
         if len(value) < SHORTEST:
             continue
         yield value

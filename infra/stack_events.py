@@ -20,6 +20,7 @@ SHOWN_CHARACTERS = 400
 # pkg/engine/deployment.go, v3.274.
 _PROTECTED = ("because it is protected", "marked for protection")
 _URN = re.compile(r"urn:pulumi:[^\s\"'`]+")
+_URN_JOINTS = 3  # urn:pulumi:STACK::PROJECT::TYPE::NAME
 _PENDING = "pending operations"
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
 CHANGES_NOTHING = frozenset({"same", "read", "refresh"})
@@ -61,13 +62,28 @@ class Outcome:
     pending: bool = False  # an earlier update was cut off in the middle of an operation
 
 
+class Part(dict[str, Any]):
+    """A part of an event. Whatever a log holds, reading it must not end the update it is of."""
+
+    def part(self, key: str) -> Part:
+        """Give the mapping below a key; empty where there is none."""
+        value = self.get(key)
+        return Part(value) if isinstance(value, dict) else Part()
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Give the words of a list, or the keys of a mapping."""
+        value = self.get(key)
+        return tuple(map(str, value)) if isinstance(value, list | dict) else ()
+
+
 def _blocked(told: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     """Find what the engine would not delete; older engines name it in the text only."""
     for item in told:
         text = str(item.get("message", ""))
         if any(words in text for words in _PROTECTED):
             found = _URN.search(text)
-            yield str(item.get("urn") or (found.group() if found else ""))
+            urn = str(item.get("urn") or (found.group() if found else ""))
+            yield urn if urn.count("::") >= _URN_JOINTS else ""
 
 
 def read_outcome(events: Path) -> Outcome:
@@ -85,17 +101,18 @@ def outcome(lines: Iterable[str]) -> Outcome:
     errors: dict[str, list[str]] = {}  # what is wrong -> objects
     touched: dict[Touched, None] = {}  # in their order, each once
     told: list[Mapping[str, Any]] = []
-    for event in _events(lines):
-        if summary := event.get("summaryEvent"):
-            changes = summary.get("resourceChanges") or {}
-        elif diagnostic := event.get("diagnosticEvent"):
+    for event in map(Part, _events(lines)):
+        if summary := event.part("summaryEvent"):
+            counted = summary.part("resourceChanges")
+            changes = {name: n for name, n in counted.items() if isinstance(n, int)}
+        elif diagnostic := event.part("diagnosticEvent"):
             _add_error(errors, diagnostic)
             told.append(diagnostic)
-        elif policy := event.get("policyEvent"):
+        elif policy := event.part("policyEvent"):
             _add_violation(errors, policy)
-        elif result := event.get("resOutputsEvent"):
+        elif result := event.part("resOutputsEvent"):
             outputs = _stack_outputs(result) or outputs
-        elif (step := event.get("resourcePreEvent")) and (found := _touched(step)):
+        elif (step := event.part("resourcePreEvent")) and (found := _touched(step)):
             touched[found] = None
     shown = tuple(_with_objects(text, names) for text, names in errors.items())
     return Outcome(
@@ -119,7 +136,7 @@ def _events(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
     for line in lines:
         try:
             event = json.loads(line)
-        except ValueError:  # the last line of a killed engine
+        except (ValueError, RecursionError):  # the last line of a killed engine
             continue
         if isinstance(event, dict):
             yield event
@@ -154,36 +171,35 @@ def _with_objects(text: str, names: list[str]) -> str:
     return f"{names[0]}{more}: {text}"
 
 
-def _touched(step: Mapping[str, Any]) -> Touched | None:
+def _touched(step: Part) -> Touched | None:
     """Read one step; None where nothing is changed, or where it is Pulumi's own object."""
-    metadata = step.get("metadata") or {}
+    metadata = step.part("metadata")
     operation = str(metadata.get("op", ""))
     kind = str(metadata.get("type", ""))
     if operation in CHANGES_NOTHING or kind.startswith("pulumi:"):
         return None
     urn = str(metadata.get("urn", ""))
-    old = metadata.get("old") or {}
-    differing = metadata.get("detailedDiff") or {}
-    forcing = [path for path, how in differing.items() if "replace" in str(how.get("diffKind"))]
+    old = metadata.part("old")
+    differing = metadata.part("detailedDiff")
+    forcing = [p for p in differing if "replace" in str(differing.part(p).get("diffKind"))]
     return Touched(
         operation=operation,
         kind=kind.rpartition(":")[2],
         name=urn.rpartition("::")[2],
         urn=urn,
-        changed=tuple(differing or metadata.get("diffs") or ()),
-        forced_by=tuple(forcing or metadata.get("keys") or ()),
+        changed=tuple(differing) or metadata.texts("diffs"),
+        forced_by=tuple(forcing) or metadata.texts("keys"),
         type=kind,
         protected=bool(old.get("protect")),
         retained=bool(old.get("retainOnDelete")),
     )
 
 
-def _stack_outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    metadata = result.get("metadata") or {}
+def _stack_outputs(result: Part) -> Mapping[str, Any] | None:
+    metadata = result.part("metadata")
     if metadata.get("type") != "pulumi:pulumi:Stack":
         return None
-    outputs: Mapping[str, Any] = (metadata.get("new") or {}).get("outputs") or {}
-    return outputs
+    return metadata.part("new").part("outputs")
 
 
 def _short(text: str) -> str:

@@ -171,8 +171,8 @@ class _Interrupts(AbstractContextManager["_Interrupts"]):
 
 
 def _start(command: Command) -> subprocess.Popen[bytes]:
-    try:
-        with command.log.open("wb") as log:
+    with command.log.open("wb") as log:
+        try:
             return subprocess.Popen(
                 command.argv,
                 cwd=command.folder,
@@ -182,10 +182,11 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-    except FileNotFoundError as error:
-        raise ToolError(
-            f"{command.argv[0]}: not found on PATH. Run `k3fleet doctor` to see what is missing."
-        ) from error
+        except OSError as error:  # not there, or a program for another machine
+            raise ToolError(
+                f"{command.argv[0]}: cannot be started: {error.strerror}. "
+                "Run `k3fleet doctor` to see what is missing."
+            ) from error
 
 
 def _kill_session(child: subprocess.Popen[bytes]) -> None:

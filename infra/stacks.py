@@ -175,7 +175,7 @@ class StackRunner(StackFiles):
         text = self._logged()
         try:
             found: Mapping[str, Any] = json.loads(text[text.index("{") :])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ApplyError(
                 f"{self.stack}: its {words[0]}s cannot be read. See {self.log}, then run again."
             ) from error

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
 from lightkube import KubeConfig
-from lightkube.core.exceptions import ConfigError as KubeConfigError
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -20,22 +16,26 @@ from fleet.racks.differences import Expected
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
 from fleet.rollout.strategy import Strategy
+from infra.kubeconfig import FAULTS
 from infra.options import Options
 from infra.racks.work import RackWork
 from infra.rollout.cluster import Cluster
 from infra.rollout.lease import Holder, Leases, RegionLease
 from infra.rollout.ledger import Ledger
+from infra.rollout.machine import TIME, named, waiter, who
 from infra.rollout.objects import ClusterObjects
 from infra.rollout.process import is_gone, own_process
 from infra.rollout.region import SiteRegion
+from infra.rollout.rollouts import Rollouts, site_region
 from infra.rollout.stack import Stack
 from infra.settings import Settings
 from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
 from lab.interrupts import interruptible
+from lab.questions import engine_questions
 from lab.rehearsal import Surroundings
-from lab.rollout import TIME, LabRollouts, site_region, waiter, who
-from lab.state import read_state as read_lab
+from lab.rollout import LabVenue
+from lab.state import lab_is_up
 
 GO_ON = "k3fleet racks list"
 
@@ -47,7 +47,7 @@ class RackPlaces:
     fleet: Fleet
     around: Surroundings
     clusters: Mapping[str, Cluster]
-    lab: LabRollouts | None  # None: clusters of a kubeconfig
+    lab: Rollouts | None  # None: clusters of a kubeconfig
     plans: Mapping[str, RegionPlan]
 
     @classmethod
@@ -55,9 +55,9 @@ class RackPlaces:
         cls, fleet: Fleet, around: Surroundings, *, lab_dir: Path | None, kubeconfig: Path | None
     ) -> RackPlaces:
         """Take the lab that is named or up; with a kubeconfig, or without a lab, real clusters."""
-        if lab_dir is not None or (kubeconfig is None and _lab_is_up(around.work_dir)):
-            lab = LabRollouts.of(fleet, around, lab_dir)
-            clusters = {name: replace(own, go_on=GO_ON) for name, own in lab.regions().items()}
+        if lab_dir is not None or (kubeconfig is None and lab_is_up(around.work_dir)):
+            lab = Rollouts(venue=LabVenue.of(fleet, around, lab_dir))
+            clusters = {name: replace(own, go_on=GO_ON) for name, own in lab.regions.items()}
             return cls.reached(fleet, around, clusters, lab)
         where = kubeconfig or default_kubeconfig(around.environ)
         clusters = {
@@ -72,7 +72,7 @@ class RackPlaces:
         fleet: Fleet,
         around: Surroundings,
         clusters: Mapping[str, Cluster],
-        lab: LabRollouts | None = None,
+        lab: Rollouts | None = None,
     ) -> RackPlaces:
         """Take clusters that are known, one for each region."""
         plans = {region.name: region for region in make_plan(fleet).regions}
@@ -82,7 +82,7 @@ class RackPlaces:
     def said(self) -> str:
         """Say which clusters these are."""
         if self.lab is not None:
-            return f"the lab of {self.lab.lab_dir}"
+            return self.lab.venue.said
         return f"the clusters of {next(iter(self.clusters.values())).kubeconfig}"
 
     def region_of(self, rack: str) -> str:
@@ -158,7 +158,7 @@ class RackPlaces:
     def leases(self, region: str, what: str, say: Callable[[str], None]) -> Leases:
         """Give the lease of one region, to hold while it is touched."""
         me = Holder(
-            name=f"{who()}@{socket.gethostname()}/{os.getpid()} racks {what}",
+            name=named(f"racks {what}"),
             process=own_process(),
             is_gone=is_gone,
         )
@@ -167,7 +167,12 @@ class RackPlaces:
 
     def site(self, region: str) -> SiteRegion:
         """Give a region as a rollout sees it; its stack is only asked for releases."""
-        return site_region(self.fleet, self.clusters[region], self._stack(region))
+        questions = (
+            engine_questions(self.fleet.model.repo, TIME.now)
+            if self.lab is None
+            else self.lab.venue.questions
+        )
+        return site_region(self.fleet, self.clusters[region], self._stack(region), questions)
 
     def _stack(self, region: str) -> Stack:
         if self.lab is not None:
@@ -200,20 +205,15 @@ def default_kubeconfig(environ: Mapping[str, str]) -> Path:
     return Path(given) if given else Path(environ.get("HOME", "/")) / ".kube" / "config"
 
 
-def _lab_is_up(work_dir: Path) -> bool:
-    state = read_lab(work_dir)
-    return state is not None and state.alive
-
-
 def _cluster(fleet: Fleet, region: str, kubeconfig: Path, context: str | None) -> Cluster:
     if not kubeconfig.is_file():
         raise ConfigError(
-            f"{kubeconfig}: is no kubeconfig. Name one with --kubeconfig, or start a lab: "
+            f"{kubeconfig}: no such file. Name a kubeconfig with --kubeconfig, or start a lab: "
             f"k3fleet lab up {fleet.path}"
         )
     known: list[str] = []
     # What lightkube raises for a file of another shape.
-    with suppress(KubeConfigError, yaml.YAMLError, KeyError, TypeError, AttributeError, OSError):
+    with suppress(*FAULTS):
         config = KubeConfig.from_file(kubeconfig)
         known = sorted(config.contexts)
         if config.get(context) is not None:

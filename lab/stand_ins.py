@@ -1,25 +1,21 @@
-"""Tell a lab's node agents what stands for a release, and how to question that.
+"""Tell a lab's node agents what stands for a release.
 
 They look when a pod names a release that they do not know yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from fleet.load import Fleet
 from fleet.release import Release, release_id
-from fleet.rollout.answers import Asked
 from lab.agent_settings import SETTINGS_FILE, AgentSettings
 from lab.engines import mocked_engines
 from lab.faults import Fault
 from lab.house_engine import house_engines
 from lab.limits import require_rehearsable
 from lab.state import RegionState
-from verify.probe import Worker, probe
-from verify.questions import Expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +45,3 @@ class StandIns:
             AgentSettings.read(region.kubeconfig.parent / SETTINGS_FILE)
             for region in self.regions.values()
         ]
-
-
-def questioner(model: str, now: Callable[[], datetime]) -> Callable[[str, str, Release], Asked]:
-    """Give what asks a mocked worker behind a frontend: (its URL, the worker's id, what it runs).
-
-    Mocked engines say what their script says, and their cards name no parsers, since Dynamo's
-    mocker has none: so neither reasoning nor tool calls come apart from the answer.
-    """
-
-    def ask(url: str, worker: str, release: Release) -> Asked:
-        expected = Expected(block_tokens=release.block_size, parsed=False)
-        return probe(Worker(url, worker, scripted=True), model, f"{now():%H%M%S%f}", expected)
-
-    return ask

@@ -67,6 +67,12 @@ def read_state(folder: Path) -> LabState | None:
         ) from error
 
 
+def lab_is_up(folder: Path) -> bool:
+    """Say whether a lab runs that was started in this work folder."""
+    state = read_state(folder)
+    return state is not None and state.alive
+
+
 def running_state(folder: Path, fleet_file: Path) -> LabState:
     """Read the state of a lab that is up; raise LabError when none is."""
     state = read_state(folder)

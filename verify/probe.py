@@ -23,6 +23,7 @@ class Worker(NamedTuple):
 
     url: str
     id: str
+    http: httpx2.Client  # one that is let through to it
     scripted: bool = False  # a mocker that says what a script has for each question
 
 
@@ -60,12 +61,11 @@ def _ask(question: Question, worker: Worker, model: str, *, forced: bool) -> Ans
         nvext["annotations"] = [f"output_replay_id:{question.name}"]
     body = {**question.body(model, forced=forced), "nvext": nvext}
     try:
-        with httpx2.stream(
+        with worker.http.stream(
             "POST",
             f"{worker.url}/v1/chat/completions",
             json=body,
             timeout=ANSWER_TIMEOUT_S,
-            trust_env=False,
         ) as reply:
             text = _text(reply)
     except httpx2.HTTPError as error:

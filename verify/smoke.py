@@ -5,11 +5,14 @@ A frontend without any worker answers `/health` with 200, so health alone proves
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from typing import Any
 
 import httpx2
 
 SMOKE_TIMEOUT_S = 20.0
+MOST_BYTES = 1 << 20  # of an answer of two tokens
 
 
 def http_ok(url: str, *, timeout_s: float = 2.0) -> bool:
@@ -48,17 +51,24 @@ def reports_cached(base_url: str, model: str) -> bool:
         return False
 
 
-def worker_answers(base_url: str, model: str, worker: str, prefill: str | None = None) -> bool:
+def worker_answers(
+    base_url: str,
+    model: str,
+    worker: str,
+    prefill: str | None = None,
+    http: httpx2.Client | None = None,
+) -> bool:
     """Tell whether one worker of a Dynamo frontend answers, asked by its instance id.
 
-    Where prefill and decode are apart both workers are named, and both have to work.
+    Where prefill and decode are apart both workers are named, and both have to work. `http`: a
+    client that is let through to the frontend, where not everyone is.
     """
     chosen = {"decode_worker_id": int(worker)}
     asked = {"backend_instance_id": int(worker)}
     if prefill is not None:
         chosen["prefill_worker_id"] = int(prefill)
         asked = chosen
-    reply = _chat(base_url, model, nvext={**asked, "extra_fields": ["worker_id"]})
+    reply = _chat(base_url, model, http, nvext={**asked, "extra_fields": ["worker_id"]})
     try:
         return chosen.items() <= dict(reply["nvext"]["worker_id"]).items()
     except (ValueError, KeyError, TypeError):
@@ -70,17 +80,28 @@ def serves(base_url: str, model: str) -> bool:
     return model in listed_models(base_url) and chat_answers(base_url, model)
 
 
-def _chat(base_url: str, model: str, **more: object) -> dict[str, Any]:
+def _chat(
+    base_url: str, model: str, http: httpx2.Client | None = None, **more: object
+) -> dict[str, Any]:
     """Ask for one short chat; an answer that is none is empty."""
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+    url, asked = f"{base_url}/v1/chat/completions", {**body, **more}
+    own = nullcontext(http) if http else httpx2.Client(trust_env=False)
     try:
-        reply = httpx2.post(
-            f"{base_url}/v1/chat/completions",
-            json={**body, **more},
-            timeout=SMOKE_TIMEOUT_S,
-            trust_env=False,
-        )
-        reply.raise_for_status()
-        return dict(reply.json())
+        with (
+            own as client,
+            client.stream("POST", url, json=asked, timeout=SMOKE_TIMEOUT_S) as reply,
+        ):
+            reply.raise_for_status()
+            return dict(json.loads(_bounded(reply)))
     except (httpx2.HTTPError, ValueError, TypeError):
         return {}
+
+
+def _bounded(reply: httpx2.Response) -> bytes:
+    content = b""
+    for part in reply.iter_bytes():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise ValueError("an answer without end")
+    return content

@@ -39,6 +39,16 @@ TIMEOUT_S = 60
 NO_PAYLOAD = hashlib.sha256(b"").hexdigest()
 
 
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follow no one elsewhere: urllib would take the signature and the session token along."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Refuse; the answer becomes an HTTPError."""
+
+
+OPENER = urllib.request.build_opener(NoRedirect)
+
+
 class BucketError(Exception):
     """The bucket cannot give what it should; `passes`: asking again may help."""
 
@@ -75,14 +85,24 @@ def read_manifest(bucket: Json, item: Json) -> Json:
         right = (manifest["format"], manifest["repo"], manifest["revision"])
         names = [entry["name"] for entry in manifest["files"]]
         sound = all(int(entry["bytes"]) >= 0 and entry["sha256"] for entry in manifest["files"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        whole = bool(names) and manifest.get("content_sha256") == content_digest(manifest)
+    except (ValueError, ArithmeticError, TypeError, KeyError, RecursionError) as error:
         raise BucketError(f"{where}: is no manifest. Run `k3fleet weights verify`.") from error
     if right != (FORMAT, item["repo"], item["revision"]) or not sound:
         raise BucketError(f"{where}: is of another model. Run `k3fleet weights verify`.")
     wrong = [name for name in names if not is_safe(name)]
     if wrong or len({name.casefold() for name in names}) != len(names):
         raise BucketError(f"{where}: names files that lead elsewhere. Do not use this bucket.")
+    if not whole:
+        raise BucketError(f"{where}: was damaged or edited. Run `k3fleet weights verify`.")
     return manifest
+
+
+def content_digest(manifest: Json) -> str:
+    """Compute what a manifest says of itself, as fleet/weights/manifest.py does."""
+    content = {key: value for key, value in manifest.items() if key != "content_sha256"}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def is_safe(name: object) -> bool:
@@ -130,7 +150,7 @@ def ask(bucket: Json, name: str, start: int, count: int) -> Iterator[bytes]:
     request = urllib.request.Request(url, headers=headers | signature(bucket, url))  # noqa: S310
     where = f"{bucket['url']}: {name}"
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+        with OPENER.open(request, timeout=TIMEOUT_S) as answer:
             while count > 0 and (chunk := answer.read(min(READ_BYTES, count))):
                 count -= len(chunk)
                 yield chunk

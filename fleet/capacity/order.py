@@ -7,9 +7,10 @@ has an id of its own, which goes with the purchase as a tag, and into a file bef
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Literal
 
 from pydantic import AwareDatetime
@@ -25,6 +26,8 @@ TAG_MANAGED = "k3fleet:managed-by"
 TAG_ORDER = "k3fleet:order"
 # What is bought may be listed late (EC2 is eventually consistent); much longer than it ever takes.
 SETTLES_WITHIN = timedelta(hours=1)
+# Commas and lows stand between thousands only: `500000,00` is not fifty million.
+_FEE = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:[,_][0-9]{3}){1,3})(?:\.[0-9]{1,6})?", re.ASCII)
 
 
 class Extension(FileModel):
@@ -96,13 +99,10 @@ def belongs_to(fleet: str, tags_of_block: Mapping[str, str]) -> bool:
 
 def read_fee(text: str, option: str) -> Decimal:
     """Read a sum of money; raise ConfigError for anything that is none."""
-    try:
-        fee = Decimal(text.strip().replace(",", "").replace("_", ""))
-    except InvalidOperation:
-        fee = Decimal("NaN")
-    if not fee.is_finite() or fee < 0 or not text.isascii():
+    found = _FEE.fullmatch(text.strip())
+    if found is None:
         raise ConfigError(f"{option}: {text!r} is no sum of money. Write for example 123456.78.")
-    return fee
+    return Decimal(found[0].replace(",", "").replace("_", ""))
 
 
 def check_fee(goods: Offer | Extension, *, max_fee: Decimal, expect_fee: Decimal | None) -> None:

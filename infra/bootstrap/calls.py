@@ -16,6 +16,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import AccountError, StateError
 
@@ -83,7 +84,7 @@ def explained(where: str) -> Iterator[None]:
         ) from error
     except ClientError as error:
         raise _refused(where, error) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ResponseParserError) as error:
         raise StateError(
             f"{where}: AWS cannot be reached ({type(error).__name__}). "
             "Check the network and the region, then run again."

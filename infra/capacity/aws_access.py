@@ -24,8 +24,10 @@ from botocore.exceptions import (
     ProfileNotFound,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import AccountError, CloudError
+from infra.redaction import Redactor
 
 # EC2's names for credentials that are wrong, or were right once.
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
@@ -33,6 +35,7 @@ _UNKNOWN = frozenset(
     {"AuthFailure", "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"}
 )
 _FORBIDDEN = frozenset({"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"})
+UNKNOWN_CODE = "unknown"  # an answer without one
 _SHOWN_CHARS = 300  # an encoded authorisation message has thousands
 
 
@@ -94,7 +97,7 @@ def check_account(access: AwsAccess, region: str, wanted: str) -> None:
 
 def error_code(error: ClientError) -> str:
     """Give AWS's word for an error."""
-    return str(error.response.get("Error", {}).get("Code", "unknown"))
+    return str(error.response.get("Error", {}).get("Code") or UNKNOWN_CODE)
 
 
 def error_text(error: ClientError) -> str:
@@ -121,8 +124,20 @@ def translated(where: str) -> Iterator[None]:
         raise CloudError(
             f"{where}: cannot be reached. Check the network, the proxy and the region's name."
         ) from error
+    except (ResponseParserError, LookupError) as error:  # botocore has no other word for it
+        raise CloudError(
+            f"{where}: the answer is not AWS's ({type(error).__name__}). "
+            "Look for a proxy or a login page on the way, then try again."
+        ) from error
     except BotoCoreError as error:
-        raise CloudError(f"{where}: {str(error)[:_SHOWN_CHARS]}. Try again.") from error
+        raise CloudError(
+            f"{where}: {Redactor().text(str(error))[:_SHOWN_CHARS]}. Try again."
+        ) from error
+    except ValueError as error:  # AWS_ENDPOINT_URL and the like
+        raise CloudError(
+            f"{where}: {Redactor().text(str(error))[:_SHOWN_CHARS]}. "
+            "Check AWS_ENDPOINT_URL and ~/.aws/config."
+        ) from error
 
 
 def client_error(error: ClientError, where: str) -> CloudError:

@@ -158,3 +158,22 @@ def _extension(raw: Mapping[str, Any], region: str, reservation: str) -> Extensi
             f"aws {region}: its extension for {reservation} cannot be understood. "
             "Update k3fleet; buy nothing."
         ) from error
+
+
+def extension_history(access: AwsAccess, extension: Extension) -> list[Mapping[str, Any]]:
+    """List what a reservation was extended by with this offering, as EC2 writes it."""
+    return [
+        item
+        for item in all_extensions(access, extension.region, extension.reservation)
+        if item.get("CapacityBlockExtensionOfferingId") == extension.id
+    ]
+
+
+def all_extensions(access: AwsAccess, region: str, reservation: str) -> list[Mapping[str, Any]]:
+    """List what a reservation was extended by, as EC2 writes it."""
+    client = access.asking("ec2", region)
+    with translated(f"aws {region}"):
+        pages = client.get_paginator("describe_capacity_block_extension_history").paginate(
+            CapacityReservationIds=[reservation]
+        )
+        return [item for page in pages for item in page.get("CapacityBlockExtensions", ())]

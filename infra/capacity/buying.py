@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from fleet.capacity.blocks import FAILED_STATES, GOOD_STATES, OVER_STATES, Block, Claim
+from fleet.capacity.claims import aws_claims, require_aws
 from fleet.capacity.offers import Offer
-from fleet.capacity.order import Bought, Extension, Order, Receipt, belongs_to, may_abandon
-from fleet.capacity.verdicts import served_racks
+from fleet.capacity.order import (
+    SETTLES_WITHIN,
+    Bought,
+    Extension,
+    Order,
+    Receipt,
+    belongs_to,
+    may_abandon,
+)
+from fleet.capacity.verdicts import SAME_END, served_racks, utc_text
 from fleet.errors import ConfigError, PurchaseError, UnclearPurchaseError
-from infra.capacity.aws_access import AwsAccess
+from fleet.load import Fleet
+from fleet.region_spec import RegionSpec
+from infra.capacity.aws_access import AwsAccess, check_account
 from infra.capacity.aws_blocks import read_blocks
+from infra.capacity.aws_market import all_extensions, extension_history
 from infra.capacity.clock import Clock
-from infra.capacity.purchase import extension_history, settle, till_of
+from infra.capacity.purchase import settle, till_of
 from infra.capacity.receipts import Receipts
 from infra.capacity.zones import OPTED_OUT, read_zones
 
@@ -66,6 +78,58 @@ def require_no_idle_blocks(
         raise ConfigError(
             f"{listed}: bought for {fleet} already, and no rack of the fleet file uses it. Nothing "
             "was bought. Write it into the fleet file, or give --besides for each to buy more."
+        )
+
+
+def require_listed(
+    receipts: Receipts, blocks: Sequence[Block], fleet: str, besides: Collection[str], now: datetime
+) -> None:
+    """Refuse to buy while a block that was just bought from here is not listed yet."""
+    listed = {block.id for block in blocks}
+    ours = {order.id for order in receipts.orders() if order.fleet == fleet}
+    for receipt in receipts.receipts():
+        if receipt.order not in ours or now - receipt.at >= SETTLES_WITHIN:
+            continue
+        for item in receipt.bought:
+            known = {item.block, *item.reservations}
+            if item.block and item.block not in listed and not known & set(besides):
+                raise ConfigError(
+                    f"{item.block}: was bought at {receipt.at:%Y-%m-%d %H:%M} UTC by order "
+                    f"{receipt.order}, and is not listed yet. Nothing was bought. Wait for it "
+                    "(k3fleet capacity status), or give --besides for it to buy more."
+                )
+
+
+def require_end_known(
+    access: AwsAccess, receipts: Receipts, block: Block, reservation: str, written: datetime | None
+) -> None:
+    """Refuse to extend what was extended already, by whomever: the fleet file says until when."""
+    if written is None:
+        raise ConfigError(
+            f"{reservation}: its rack has no capacity_ends_at in the fleet file, by which a second "
+            "extension is told from the first. Nothing was bought. Write the block's end there."
+        )
+    ends = [block.ends_at] if block.ends_at else []
+    unpaid = set()
+    for item in all_extensions(access, block.region, reservation):
+        if item.get("CapacityBlockExtensionStatus") == "payment-failed":
+            unpaid.add(item.get("CapacityBlockExtensionOfferingId"))
+        elif until := item.get("CapacityBlockExtensionEndDate"):
+            ends.append(until)
+    bought = {receipt.order for receipt in receipts.receipts() if receipt.outcome == "bought"}
+    ends += [
+        order.goods.ends_at
+        for order in receipts.orders()
+        if order.id in bought
+        and isinstance(order.goods, Extension)
+        and order.goods.reservation == reservation
+        and order.goods.id not in unpaid
+    ]
+    if ends and max(ends) - written > SAME_END:
+        raise ConfigError(
+            f"{reservation}: was extended already, until {utc_text(max(ends))}; the fleet file "
+            f"says {utc_text(written)}. Nothing was bought. Write the new end there, then extend "
+            "it again if it is to last longer still."
         )
 
 
@@ -122,3 +186,29 @@ def require_opted_in(access: AwsAccess, offer: Offer) -> None:
             f"{offer.id}: the account has not opted in to {zone.group}. Nothing was bought. "
             "Run `k3fleet capacity find` with --opt-in."
         )
+
+
+def own_block(access: AwsAccess, fleet: Fleet, reservation: str) -> tuple[RegionSpec, Block]:
+    """Find the block of a reservation; refuse one that is over, or that is not this fleet's."""
+    for region, cluster in require_aws(fleet):
+        if reservation not in {
+            claim.reservation for claim in aws_claims(fleet) if claim.fleet_region == region.name
+        }:
+            continue
+        check_account(access, cluster.region, cluster.account)
+        for block in read_blocks(access, cluster.region):
+            if reservation in block.reservations:
+                if block.state not in GOOD_STATES:
+                    raise ConfigError(
+                        f"{reservation}: its block {block.id} is {block.state}. "
+                        "Nothing was bought. Buy another block."
+                    )
+                return region, block
+        raise ConfigError(
+            f"{reservation}: the account has no such block in {cluster.region}. "
+            "Nothing was bought. Correct the id in the fleet file."
+        )
+    raise ConfigError(
+        f"{reservation}: serves no rack of {fleet.path}. Nothing was bought. "
+        "Give a reservation that the fleet file names."
+    )

@@ -16,10 +16,13 @@ class Clock:
 
     def until(self, done: Callable[[], bool], *, within: timedelta, every_s: float) -> bool:
         """Look again and again until it is done; look once at least; False: too late."""
-        deadline = self.now() + within
+        deadline, paused_s = self.now() + within, 0.0
         while not done():
             left_s = (deadline - self.now()).total_seconds()
+            left_s = min(left_s, within.total_seconds() - paused_s)  # a clock may be set back
             if left_s <= 0:
                 return False
-            self.pause(min(every_s, left_s))
+            pause_s = min(every_s, left_s)
+            self.pause(pause_s)
+            paused_s += pause_s
         return True

@@ -25,9 +25,16 @@ from botocore.exceptions import (
 from fleet.capacity.blocks import Block
 from fleet.capacity.offers import Offer
 from fleet.capacity.order import TAG_ORDER, Bought, Extension, Order, Receipt, tags
-from fleet.errors import CloudError, PurchaseError, UnclearPurchaseError
-from infra.capacity.aws_access import AwsAccess, client_error, error_code, translated
+from fleet.errors import CloudError, FleetError, PurchaseError, UnclearPurchaseError
+from infra.capacity.aws_access import (
+    UNKNOWN_CODE,
+    AwsAccess,
+    client_error,
+    error_code,
+    translated,
+)
 from infra.capacity.aws_blocks import read_blocks
+from infra.capacity.aws_market import extension_history
 from infra.capacity.clock import Clock
 from infra.capacity.receipts import Receipts
 
@@ -120,9 +127,9 @@ class ExtensionTill:
 
     def find(self) -> tuple[Bought, ...]:
         """See `Till`."""
-        return self._read(
-            {"CapacityBlockExtensions": extension_history(self.access, self.extension)}
-        )
+        history = extension_history(self.access, self.extension)
+        paid = [i for i in history if i.get("CapacityBlockExtensionStatus") != "payment-failed"]
+        return self._read({"CapacityBlockExtensions": paid})
 
     def _asked(self) -> dict[str, str]:
         return {
@@ -139,23 +146,7 @@ class ExtensionTill:
             )
             for item in answer.get("CapacityBlockExtensions", ())
             if item.get("CapacityBlockExtensionOfferingId") == self.extension.id
-            and item.get("CapacityBlockExtensionStatus") != "payment-failed"
         )
-
-
-def extension_history(access: AwsAccess, extension: Extension) -> list[Mapping[str, Any]]:
-    """List what a reservation was extended by with this offering, as EC2 writes it."""
-    client = access.asking("ec2", extension.region)
-    with translated(f"aws {extension.region}"):
-        pages = client.get_paginator("describe_capacity_block_extension_history").paginate(
-            CapacityReservationIds=[extension.reservation]
-        )
-        return [
-            item
-            for page in pages
-            for item in page.get("CapacityBlockExtensions", ())
-            if item.get("CapacityBlockExtensionOfferingId") == extension.id
-        ]
 
 
 def till_of(access: AwsAccess, order: Order) -> Till:
@@ -188,8 +179,10 @@ def purchase(till: Till, order: Order, receipts: Receipts, clock: Clock) -> Rece
                 "Nothing was paid. Run `k3fleet capacity find` for other offers."
             ) from error
         return _look(till, order, receipts, clock, error)
+    if not any(item.reservations for item in bought):
+        return _look(till, order, receipts, clock, _EmptyAnswerError())
     receipt = Receipt(order=order.id, outcome="bought", bought=bought, at=clock.now())
-    receipts.save_receipt(receipt)
+    _keep(receipts, receipt)
     return receipt
 
 
@@ -201,8 +194,25 @@ def settle(till: Till, order: Order, receipts: Receipts, clock: Clock) -> Receip
     receipt = Receipt(
         order=order.id, outcome="bought", bought=bought, found_later=True, at=clock.now()
     )
-    receipts.save_receipt(receipt)
+    _keep(receipts, receipt)
     return receipt
+
+
+class _EmptyAnswerError(Exception):
+    """An answer says yes and names nothing: a proxy's, perhaps."""
+
+
+def _keep(receipts: Receipts, receipt: Receipt) -> None:
+    """Write a receipt of what was paid; without room for it the order stays open, and is found."""
+    try:
+        receipts.save_receipt(receipt)
+    except FleetError as error:
+        named = ", ".join(name for item in receipt.bought for name in item.reservations)
+        raise UnclearPurchaseError(
+            f"order {receipt.order}: was bought ({named}), but its receipt cannot be written: "
+            f"{error.__cause__}. Free space, then run the same command again: it finds the order "
+            "and buys nothing twice."
+        ) from error
 
 
 def _look(till: Till, order: Order, receipts: Receipts, clock: Clock, lost: Exception) -> Receipt:
@@ -233,9 +243,10 @@ def _refusal(error: Exception) -> str | None:
         return f"it was not sent ({type(error).__name__})"
     if isinstance(error, ClientError):
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        if (400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT) or error_code(
-            error
-        ) in _TURNED_AWAY:
+        code = error_code(error)
+        is_refusal = 400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
+        # Without a word of AWS's for it, somebody else has answered: a proxy, a portal.
+        if (is_refusal and not code.isdigit() and code != UNKNOWN_CODE) or code in _TURNED_AWAY:
             return str(client_error(error, "aws")).removeprefix("aws: ").rstrip(".")
     return None
 

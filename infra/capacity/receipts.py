@@ -6,6 +6,7 @@ answer. An order without a receipt is one whose outcome nobody knows yet.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -39,12 +40,13 @@ class Receipts:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BusyError(
+                    f"{self.folder}: another k3fleet capacity buys from here. Wait for its end."
+                ) from error
             yield
-        except BlockingIOError as error:
-            raise BusyError(
-                f"{self.folder}: another k3fleet capacity buys from here. Wait for its end."
-            ) from error
         finally:
             os.close(descriptor)
 
@@ -98,14 +100,17 @@ class Receipts:
         return sorted(self.folder.glob(f"*{suffix}"))
 
     def _save(self, name: str, model: FileModel) -> Path:
-        path = self.folder / name
+        path, draft = self.folder / name, self.folder / f".{name}.new"
         with _writable(path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            descriptor = os.open(draft, flags, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(model.model_dump_json(indent=1).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+            draft.replace(path)  # half of a file never has its name: a full disk, a kill
             folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)  # the name too must survive a power cut

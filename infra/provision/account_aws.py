@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import AccountError
 from infra.state.bucket import client
@@ -24,7 +25,7 @@ def require_account(region: str, cluster: AwsCluster) -> None:
     """Raise AccountError unless the credentials are those of the cluster's account."""
     try:
         found = client("sts", {"region": cluster.region}).get_caller_identity()["Account"]
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         raise AccountError(
             f"{region}: nobody can say whose credentials these are: {type(error).__name__}. "
             "Log in to the region's account, then run again."

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from lightkube import Client, KubeConfig
+from lightkube import Client
 from lightkube.core.exceptions import ApiError, LoadResourceError
-from lightkube.core.exceptions import ConfigError as KubeconfigError
 from lightkube.core.resource_registry import resource_registry
 from lightkube.generic_resource import create_global_resource, create_namespaced_resource
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
 from lightkube.resources.core_v1 import Namespace
 
-from fleet.errors import ClusterError, ConfigError
+from fleet.errors import ClusterError
+from infra.kubeconfig import NO_ANSWER, open_client, told
 from infra.provision.pending import Pending
 from infra.rollout.cluster import FLEET_LABEL, REGION_LABEL
 
 IDENTITY = "kube-system"  # the namespace whose uid is the cluster's identity
-REQUEST_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +90,7 @@ class ClusterLook:
 
     @cached_property
     def _client(self) -> Client:
-        try:
-            config = KubeConfig.from_file(self.kubeconfig).get(self.context)
-            assert config is not None  # noqa: S101 - without a default it raises instead
-        except (KubeconfigError, OSError, KeyError) as error:
-            raise ConfigError(
-                f"{self.region}: {self.kubeconfig}: {error}. "
-                "Name a context of it as the region's `context`, or give another --kubeconfig."
-            ) from error
-        return Client(config=config, timeout=httpx2.Timeout(REQUEST_S), trust_env=False)
+        return open_client(self.region, self.kubeconfig, self.context)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -108,11 +99,15 @@ class ClusterLook:
             yield
         except (httpx2.HTTPError, OSError) as error:
             refused = isinstance(error, ApiError) and error.response.is_client_error
-            what = "refused" if refused else "does not answer"
-            raise ClusterError(
-                f"{self.region}: its API server {what}: {error}. See that the kubeconfig "
-                f"{self.kubeconfig} leads to it, then run again: nothing was changed."
-            ) from error
+            raise self._fault("refused" if refused else "does not answer", error) from error
+        except NO_ANSWER as error:
+            raise self._fault("is none, or nobody can log in to it", error) from error
+
+    def _fault(self, what: str, error: Exception) -> ClusterError:
+        return ClusterError(
+            f"{self.region}: its API server {what}: {told(error)}. See that the kubeconfig "
+            f"{self.kubeconfig} leads to it, then run again: nothing was changed."
+        )
 
 
 def require_same(region: str, uid: str, deployed: object) -> None:

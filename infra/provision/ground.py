@@ -12,6 +12,7 @@ import yaml
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.region_spec import RegionSpec, named_region
+from infra.kubeconfig import FAULTS
 from infra.provision.cluster import ClusterLook
 from infra.provision.progress import Reporter
 from infra.redaction import Redactor
@@ -125,5 +126,5 @@ def _contexts(file: Path) -> frozenset[str]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
         return frozenset(str(item["name"]) for item in content.get("contexts") or ())
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except FAULTS as error:
         raise ConfigError(f"{file}: cannot be read as a kubeconfig. Give another one.") from error

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-from infra.stack_events import CHANGES_NOTHING
+from infra.stack_events import CHANGES_NOTHING, Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +71,21 @@ class Watch:
         for line in self.tail.lines():
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(event, dict):
-                self._hear(event)
+                self._hear(Part(event))
 
-    def _hear(self, event: dict[str, Any]) -> None:
-        if step := event.get("resourcePreEvent"):
+    def _hear(self, event: Part) -> None:
+        if step := event.part("resourcePreEvent"):
             self._tell("begun", step)
-        elif step := event.get("resOutputsEvent"):
+        elif step := event.part("resOutputsEvent"):
             self._tell("done", step)
-        elif step := event.get("resOpFailedEvent"):
+        elif step := event.part("resOpFailedEvent"):
             self._tell("failed", step)
 
-    def _tell(self, state: Literal["begun", "done", "failed"], step: dict[str, Any]) -> None:
-        metadata = step.get("metadata") or {}
+    def _tell(self, state: Literal["begun", "done", "failed"], step: Part) -> None:
+        metadata = step.part("metadata")
         operation, urn = str(metadata.get("op", "")), str(metadata.get("urn", ""))
         if operation in CHANGES_NOTHING or str(metadata.get("type", "")).startswith("pulumi:"):
             return

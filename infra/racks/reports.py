@@ -11,9 +11,10 @@ from typing import Any
 from lightkube.core.exceptions import ApiError
 from lightkube.resources.core_v1 import Pod
 
-from fleet.errors import ConfigError
+from fleet.errors import ConfigError, Problem
 from fleet.racks.preflight import Evidence
-from fleet.racks.report import MAX_BYTES, NodeReport, read_report
+from fleet.racks.report import NodeReport, read_report
+from fleet.yaml_document import MAX_FILE_BYTES, file_content
 from infra.node_report import APP
 from infra.rollout.cluster import Cluster
 
@@ -120,12 +121,8 @@ def _waiting(status: Mapping[str, Any]) -> str:
 
 
 def _file(file: Path) -> NodeReport | str:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return read_report(content.strip())
+    content = file_content(file, MAX_FILE_BYTES, "Give what node-report.py printed")
+    return content.what if isinstance(content, Problem) else read_report(content.strip())
 
 
 def _pods(

@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from lightkube import Client, KubeConfig
+from lightkube import Client
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError
+from infra.frontend import PORT as FRONTEND_PORT
+from infra.kubeconfig import NO_ANSWER, REQUEST_S, open_client, read_config, told
 from infra.rollout.checks import EnginePod
+from infra.rollout.endpoint import Endpoint, proxied
 
 ROUTED_LABEL = "k3fleet.io/routed"
 REPLICA_LABEL = "k3fleet.io/replica"
@@ -30,7 +35,6 @@ WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
 SERVING_ENDPOINT = "generate"
-REQUEST_S = 10.0  # an API server that takes longer is not well
 
 LeaderWorkerSet = create_namespaced_resource(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"
@@ -47,20 +51,35 @@ class Cluster:
     region: str
     kubeconfig: Path
     namespace: str
-    reach: Callable[[str], str] = lambda address: address  # how this machine gets to a pod
+    # How this machine gets to a pod, by its address; None: through the API server.
+    reach: Callable[[str], str] | None = None
     context: str | None = None  # of the kubeconfig; None: its current one
     go_on: str = "k3fleet rollout resume"  # what to type once the API server is well again
 
     @cached_property
     def client(self) -> Client:
         """Client of the API server; no request of it waits for ever."""
-        config = KubeConfig.from_file(self.kubeconfig).get(self.context)
-        return Client(
-            config=config,
-            namespace=self.namespace,
-            timeout=httpx2.Timeout(REQUEST_S),
-            trust_env=False,
-        )
+        return open_client(self.region, self.kubeconfig, self.context, self.namespace)
+
+    @cached_property
+    def _config(self) -> SingleConfig:
+        return read_config(self.region, self.kubeconfig, self.context)
+
+    @cached_property
+    def _http(self) -> httpx2.Client:
+        """Client for what pods serve; one of the API server where they are behind it."""
+        if self.reach is not None:
+            return httpx2.Client(trust_env=False)
+        limits = client_adapter.ConnectionParams(timeout=httpx2.Timeout(REQUEST_S), trust_env=False)
+        return client_adapter.Client(self._config, limits)
+
+    def endpoint(self, pod: str, address: str, port: int) -> Endpoint:
+        """Give the way to a pod's port."""
+        if self.reach is not None:
+            url = f"http://{self.reach(address)}:{port}"
+        else:
+            url = proxied(self._config.cluster.server, self.namespace, pod, port)
+        return Endpoint(pod, url, self._http)
 
     def owner(self) -> tuple[str, str]:
         """Give fleet and region to which the namespace says it belongs."""
@@ -75,14 +94,19 @@ class Cluster:
             pods = list(self.client.list(Pod, labels={REPLICA_LABEL: None}))
         return tuple(engine_pod(_plain(pod)) for pod in pods)
 
-    def frontends(self) -> tuple[str, ...]:
-        """Give the addresses of the frontends that are Ready."""
+    def frontends(self) -> tuple[Endpoint, ...]:
+        """Give the ways to the frontends that are Ready."""
         with self.api():
             pods = [
                 _plain(pod)
                 for pod in self.client.list(Pod, labels={"app.kubernetes.io/name": "frontend"})
             ]
-        return tuple(sorted(self.reach(p["status"]["podIP"]) for p in pods if _ready(p)))
+        found = [
+            self.endpoint(p["metadata"]["name"], p["status"]["podIP"], FRONTEND_PORT)
+            for p in pods
+            if _ready(p)
+        ]
+        return tuple(sorted(found, key=lambda at: at.url))
 
     def in_routing(self) -> frozenset[str]:
         """Give the pods that the engines' Service leads to."""
@@ -156,11 +180,11 @@ class Cluster:
         """Turn what an API server or the way to it did into an ApplyError."""
         try:
             yield
-        except (httpx2.HTTPError, OSError) as error:
+        except (httpx2.HTTPError, OSError, *NO_ANSWER) as error:
             refused = isinstance(error, ApiError) and error.response.is_client_error
             kind = ApplyError if refused else AwayError
             raise kind(
-                f"{self.region}: its API server did not do what was asked: {error}. "
+                f"{self.region}: its API server did not do what was asked: {told(error)}. "
                 f"See that it answers, then `{self.go_on}`."
             ) from error
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-import httpx2
-
 from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, ReplicaCounts
 from infra.rollout.checks import CLIENTS_OWN
+from infra.rollout.endpoint import Endpoint
 
-TIMEOUT_S = 5.0
+PAGE = "/metrics"
 # Dynamo 1.6.1, lib/runtime/src/metrics/prometheus_names.rs.
 INFLIGHT = "dynamo_component_inflight_requests"
 REQUESTS = "dynamo_frontend_requests_total"
@@ -39,22 +38,22 @@ _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 
-def inflight(address: str, port: int) -> int | None:
+def inflight(at: Endpoint) -> int | None:
     """Count the requests that an engine works on; None when it does not say."""
-    text = _read(f"http://{address}:{port}/metrics")
+    text = at.page(PAGE)
     values = [value for labels, value in samples(text, INFLIGHT) if _serving(labels)]
     return int(sum(values)) if values else None
 
 
-def counts(address: str, port: int) -> Counts | None:
+def counts(at: Endpoint) -> Counts | None:
     """Read how many requests a frontend has ended, and how badly; None when it does not say."""
-    text = _read(f"http://{address}:{port}/metrics")
+    text = at.page(PAGE)
     return None if text is None else counts_of(text)
 
 
-def replica_counts(address: str, port: int) -> ReplicaCounts | None:
+def replica_counts(at: Endpoint) -> ReplicaCounts | None:
     """Read what the engine behind a leader has counted; None when it does not answer."""
-    text = _read(f"http://{address}:{port}/metrics")
+    text = at.page(PAGE)
     return None if text is None else replica_counts_of(text)
 
 
@@ -111,11 +110,3 @@ def samples(text: str | None, name: str) -> Iterator[tuple[Mapping[str, str], fl
 
 def _serving(labels: Mapping[str, str]) -> bool:
     return labels.get("dynamo_endpoint") == "generate"
-
-
-def _read(url: str) -> str | None:
-    try:
-        reply = httpx2.get(url, timeout=TIMEOUT_S, trust_env=False)
-    except httpx2.HTTPError:
-        return None
-    return reply.text if reply.status_code == httpx2.codes.OK else None

@@ -11,10 +11,10 @@ from fleet.release import Release
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import Reading, ReplicaCounts
 from infra.engine import SYSTEM_PORT
-from infra.frontend import PORT as FRONTEND_PORT
 from infra.rollout import metrics
 from infra.rollout.checks import EnginePod, listed
 from infra.rollout.cluster import Cluster
+from infra.rollout.endpoint import Endpoint
 from infra.rollout.stack import Stack
 
 # Replicas of another release that the new ones are compared with: enough to be a fair sample, and
@@ -26,16 +26,23 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """How a worker behind a frontend is asked."""
+
+    # For a chat: (the frontend, the worker's id).
+    ask: Callable[[Endpoint, str], bool]
+    # For what has known answers: (the frontend, the worker's id, what it runs).
+    probe: Callable[[Endpoint, str, Release], Asked]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SiteRegion:
     """Where a rollout works: one region."""
 
     cluster: Cluster
     stack: Stack
     racks: Mapping[str, str]  # every replica of the region -> its rack
-    # Asks a worker for a chat through a frontend: (its URL, the worker's id).
-    ask: Callable[[str, str], bool]
-    # Asks it questions of known answers: (its URL, the worker's id, what it runs).
-    probe: Callable[[str, str, Release], Asked]
+    questions: Questions
 
     def wrong_cluster(self) -> str:
         """Say whether the kubeconfig leads to a namespace of another fleet or region."""
@@ -66,7 +73,7 @@ class SiteRegion:
         busy = []
         for pod in self.leaders():
             if pod.replica in replicas and pod.ready and pod.address:
-                count = metrics.inflight(self.cluster.reach(pod.address), SYSTEM_PORT)
+                count = metrics.inflight(self._page(pod))
                 if count is None:
                     busy.append(f"{pod.replica} does not say what it works on")
                 elif count:
@@ -88,9 +95,9 @@ class SiteRegion:
             if pod.replica in replicas:
                 worker = workers.get(pod.name)
                 silent += [
-                    f"{pod.replica} does not answer at frontend {address}"
-                    for address in frontends
-                    if worker is None or not self.ask(f"http://{address}:{FRONTEND_PORT}", worker)
+                    f"{pod.replica} does not answer at frontend {frontend.pod}"
+                    for frontend in frontends
+                    if worker is None or not self.questions.ask(frontend, worker)
                 ]
         absent = set(replicas) - {pod.replica for pod in self.leaders()}
         return listed([*(f"{name} has no leader" for name in sorted(absent)), *silent])
@@ -100,11 +107,11 @@ class SiteRegion:
         frontends, workers = self.cluster.frontends(), self.cluster.workers()
         if not frontends:
             return Asked(wrong=("no frontend is Ready",))
-        url, runs = f"http://{frontends[0]}:{FRONTEND_PORT}", self.stack.release(release)
+        runs = self.stack.release(release)
         asked = Asked()
         for pod in self.leaders():
             if pod.replica in replicas and pod.name in workers:
-                found = self.probe(url, workers[pod.name], runs)
+                found = self.questions.probe(frontends[0], workers[pod.name], runs)
                 asked = asked.plus(_of(pod.replica, found))
         return asked
 
@@ -118,18 +125,21 @@ class SiteRegion:
         others = [pod for pod in leaders if pod.release != release and pod not in new]
         frontends = self.cluster.frontends()
         with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-            counts = pool.map(lambda address: metrics.counts(address, FRONTEND_PORT), frontends)
+            counts = pool.map(metrics.counts, frontends)
             ours = pool.map(self._counted, new)
             theirs = pool.map(self._counted, some := evenly(others, MOST_OTHERS))
             return Reading(
                 at_s=at_s,
-                frontends=_known(frontends, counts),
+                frontends=_known([at.url for at in frontends], counts),
                 new=_known([pod.uid for pod in new], ours),
                 old=_known([pod.uid for pod in some], theirs),
             )
 
     def _counted(self, pod: EnginePod) -> ReplicaCounts | None:
-        return metrics.replica_counts(self.cluster.reach(pod.address or ""), SYSTEM_PORT)
+        return metrics.replica_counts(self._page(pod))
+
+    def _page(self, pod: EnginePod) -> Endpoint:
+        return self.cluster.endpoint(pod.name, pod.address or "", SYSTEM_PORT)
 
 
 def evenly(pods: Sequence[EnginePod], most: int) -> list[EnginePod]:

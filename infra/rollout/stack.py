@@ -38,12 +38,15 @@ class FileConfig:
         """Read a project's part of a file; raise ConfigError for what is none."""
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
-        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+            found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
+        except (
+            *(OSError, yaml.YAMLError, ValueError, RecursionError),
+            *(KeyError, TypeError, AttributeError),
+        ) as error:
             raise ConfigError(
                 f"{path}: cannot be read as a stack configuration. "
                 "Restore it, or bring the region up anew."
             ) from error
-        found = {key.removeprefix(f"{project}:"): value for key, value in config.items()}
         known = (*REQUIRED_KEYS, *OTHER_KEYS, *OPTION_KEYS)
         if unknown := [key for key in found if ":" not in key and key not in known]:
             raise newer_config(f"{path}: {unknown[0]} is not known here")
@@ -62,7 +65,13 @@ class FileConfig:
     def get_int(self, key: str) -> int | None:
         """Give a number."""
         value = self.values.get(key)
-        return value if value is None else int(value)
+        try:
+            return None if value is None else int(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ConfigError(
+                f"stack configuration: {key}: expected a whole number. Correct it with "
+                f"`pulumi config set {key} N`."
+            ) from error
 
     def get_object(self, key: str) -> object:
         """Give a list or a mapping."""
@@ -119,7 +128,7 @@ class Stack:
 
     def deployed(self) -> Deployed:
         """Read what the last update of the stack brought."""
-        outputs = self._now().outputs()
+        outputs = deployed_outputs(self._now())
         return Deployed(
             serial=int(outputs.get("serial") or 0), releases=outputs.get("releases") or {}
         )
@@ -187,10 +196,25 @@ class Stack:
         return release_id(load_release(name, beside=self.fleet.path))
 
     def _settings(self) -> Settings:
-        return from_config(FileConfig.read(self.runner.config_file))
+        """Read what is to be deployed from the file; where to, the runner knows."""
+        found = from_config(FileConfig.read(self.runner.config_file))
+        told = self.runner.settings
+        if not isinstance(told, Settings):
+            return found
+        return replace(found, kubeconfig=told.kubeconfig, context=told.context)
 
     def _now(self) -> StackRunner:
         return replace(self.runner, settings=self._settings())
+
+
+def deployed_outputs(runner: StackRunner) -> Mapping[str, Any]:
+    """Read what a stack's last update left; raise ConfigError where there was none."""
+    if runner.store.exists(runner.name) is False:
+        raise ConfigError(
+            f"{runner.stack}: was not brought up from this state ({runner.store.url}). See that "
+            "it is the fleet's (work folder, `state` of the fleet file), or first: k3fleet up"
+        )
+    return runner.outputs()
 
 
 def release_of(identity: str, sources: Mapping[str, str], fleet_file: Path) -> Release:

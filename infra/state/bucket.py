@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import AccountError, StateError
 from infra.state.files import OWN_PASSPHRASE
@@ -123,7 +124,7 @@ class BucketState:
                 f"{self.bucket}: the bucket of the state refused: {code}. "
                 "See that state.backend is right; `k3fleet bootstrap` makes a missing bucket."
             ) from error
-        except BotoCoreError as error:
+        except (BotoCoreError, ResponseParserError) as error:
             raise StateError(
                 f"{self.bucket}: the bucket of the state cannot be reached: "
                 f"{type(error).__name__}. See that the network and credentials are there, then "

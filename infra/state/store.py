@@ -16,6 +16,8 @@ from typing import Protocol
 from fleet.errors import ApplyError
 from fleet.units import format_duration
 
+_LAST_PID = 2**31 - 1  # pid_t of every system that Pulumi runs on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackName:
@@ -65,8 +67,8 @@ class Lock:
         """Read a lock as Pulumi wrote it; raise ApplyError for what is none."""
         try:
             content = json.loads(text)
-            pid = int(content["pid"])
-        except (ValueError, KeyError, TypeError) as error:
+            pid = _process(content["pid"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ApplyError(
                 f"{place}: this lock cannot be read. "
                 "Make sure that no update runs, remove it, and run again."
@@ -78,6 +80,12 @@ class Lock:
             user=str(content.get("username", "?")),
             since=str(content.get("timestamp", "?")),
         )
+
+
+def _process(number: object) -> int:
+    if type(number) is not int or not 0 < number <= _LAST_PID:
+        raise ValueError("no process has such a number")
+    return number
 
 
 class StateStore(Protocol):

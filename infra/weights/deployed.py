@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fleet.errors import ConfigError, FleetError
-from fleet.rollout.record import Started
+from fleet.rollout.state import State, read_state
 from infra.outputs import ServingOutputs, read_outputs
 from infra.provision.ground import FleetStacks
 from infra.rollout.cluster import Cluster
@@ -20,7 +20,7 @@ class Deployed:
 
     is_up: bool = False  # its stack is in the state that the fleet file names
     releases: frozenset[str] = frozenset()  # ids that its replicas run
-    rollouts: Mapping[int, Started] = field(default_factory=dict)  # by number, of its cluster
+    rollouts: Mapping[int, State] = field(default_factory=dict)  # by number, of its cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class LiveRegions:
         assert isinstance(found, ServingOutputs)  # noqa: S101 - as the layer says
         return found
 
-    def _rollouts(self, region: str) -> Mapping[int, Started]:
-        """Read the rollouts' beginnings; none where no kubeconfig here has the cluster."""
+    def _rollouts(self, region: str) -> Mapping[int, State]:
+        """Read what came of the rollouts; none where no kubeconfig here has the cluster."""
         try:
             look = self.stacks.look(region)
         except ConfigError:
@@ -69,9 +69,4 @@ class LiveRegions:
             go_on="k3fleet weights gc",
         )
         records = Ledger(self.objects(cluster)).newer({})
-        return {
-            number: entry
-            for number, stored in records.items()
-            for entry in stored.entries
-            if isinstance(entry, Started)
-        }
+        return {n: read_state(list(one.entries)) for n, one in records.items() if one.entries}

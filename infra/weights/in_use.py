@@ -13,7 +13,7 @@ from pathlib import Path
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import Release, release_id
-from fleet.rollout.record import Started
+from fleet.rollout.state import OVER, State
 from infra.provision.ground import FOLDER
 from infra.rollout.journal import Journal
 from infra.rollout.stack import FileConfig, release_of
@@ -69,12 +69,16 @@ class Use:
         return found
 
     def _of_records(self) -> Mapping[str, Release]:
-        """Load the releases of the latest rollouts, here and in each cluster."""
-        kept = [sorted(one.items())[::-1][: self.keep_previous] for one in self._rollouts()]
+        """Load the releases of rollouts, here and in each cluster: the latest, and open ones."""
+        kept = [
+            (name, state.started)
+            for one in self._rollouts()
+            for number, (name, state) in enumerate(sorted(one.items(), reverse=True))
+            if number < self.keep_previous or state.status not in OVER
+        ]
         return {
-            f"{id_} (rollout {where})": load_release(begun.releases[id_], beside=self.fleet.path)
-            for one in kept
-            for where, begun in one
+            f"{id_} (rollout {name})": load_release(begun.releases[id_], beside=self.fleet.path)
+            for name, begun in kept
             for id_ in sorted({begun.old, begun.new} & begun.releases.keys())
         }
 
@@ -83,8 +87,8 @@ class Use:
         sources = {
             id_: source
             for one in self._rollouts()
-            for begun in one.values()
-            for id_, source in begun.releases.items()
+            for state in one.values()
+            for id_, source in state.started.releases.items()
         }
         if identity not in sources:
             raise ConfigError(
@@ -94,14 +98,11 @@ class Use:
             )
         return release_of(identity, sources, self.fleet.path)
 
-    def _rollouts(self) -> Iterator[Mapping[str, Started]]:
-        """Give what began each rollout, by its name: of each folder, and of each cluster."""
+    def _rollouts(self) -> Iterator[Mapping[str, State]]:
+        """Give what came of each rollout, by its name: of each folder, and of each cluster."""
         for folder in _RECORD_FOLDERS:
-            begun = {
-                file.stem: next((e for e in Journal(file).read() if isinstance(e, Started)), None)
-                for file in self.work_dir.glob(f"{folder}/*.jsonl")
-            }
-            yield {name: one for name, one in begun.items() if one is not None}
+            files = self.work_dir.glob(f"{folder}/*.jsonl")
+            yield {file.stem: Journal(file).state() for file in files if Journal(file).read()}
         for region, deployed in self.deployed.items():
             yield {f"{number:04} in {region}": one for number, one in deployed.rollouts.items()}
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from fleet.errors import BusyError, FleetError, StoreError
+from fleet.errors import BusyError, FleetError
 from infra.rollout.lease import Holder, Time
 from infra.weights.store import Small, Store
 from infra.weights.store_errors import ChangedError
@@ -21,6 +21,7 @@ LOCK = "k3fleet-sync.lock"
 # A store may be away for a minute; a killed holder of this machine is noticed at once.
 LENGTH_S = 180.0
 RENEW_S = 20.0
+_RISKY_S = LENGTH_S - 2 * RENEW_S
 _MAX_BYTES = 4096
 
 
@@ -53,7 +54,7 @@ class BucketLock:
         """Raise BusyError when somebody else took it: nothing more may be written."""
         if self._lost:
             raise BusyError(
-                f"{self._store.place}: its lock {LOCK} was taken over: {self._lost} "
+                f"{self._store.place}: its lock {LOCK} was taken over, or may be: {self._lost} "
                 "Nothing more was written. See who, then run it again."
             )
 
@@ -86,11 +87,14 @@ class BucketLock:
         return self._store.put(self._key, json.dumps(content).encode(), only=only)
 
     def _keep(self, stop: threading.Event) -> None:
+        renewed_s = self._time.clock()
         while not stop.wait(RENEW_S):
             try:
                 self._renew()
-            except StoreError as error:
-                if isinstance(error, ChangedError):
+                renewed_s = self._time.clock()
+            except FleetError as error:
+                # Longer than that without an answer, and somebody else may have it by now.
+                if isinstance(error, ChangedError) or self._time.clock() - renewed_s > _RISKY_S:
                     self._lost = str(error)
                     return
 

@@ -211,6 +211,12 @@ class Store:
             raise ChangedError(
                 f"{self.where(key)}: was changed meanwhile. Find out by whom, and run it again."
             )
+        given = str(answer.get("ContentRange") or "bytes 0-")
+        if not given.startswith(f"bytes {start}-"):  # else its beginning would be taken for them
+            raise StoreError(
+                f"{self.where(key)}: other bytes came than were asked for: {given[:80]!a}, not "
+                f"from {start}. This store cannot be read in parts; look for a proxy before it."
+            )
         missing = end - start
         with answer["Body"] as body:
             while missing and (chunk := body.read(min(CHUNK_BYTES, missing))):

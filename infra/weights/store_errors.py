@@ -16,8 +16,10 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from fleet.errors import ConfigError, StoreError
+from infra.redaction import Redactor
 
 
 class AbsentError(StoreError):
@@ -89,6 +91,11 @@ def asked(where: str) -> Iterator[None]:
         raise CredentialsError(
             f"{where}: the credentials cannot be renewed ({type(error).__name__}). {_RENEW}"
         ) from error
+    except (ResponseParserError, UnicodeDecodeError) as error:  # no BotoCoreError
+        raise StoreError(
+            f"{where}: the answer is not a store's ({type(error).__name__}). Look for a proxy or a "
+            "login page on the way, then run it again: what is done stays done."
+        ) from error
     except BotoCoreError as error:
         raise StoreError(
             f"{where}: cannot be reached: {_cut(str(error))}. Check the address and the way there, "
@@ -132,6 +139,6 @@ def _refused(error: ClientError, where: str) -> Exception:  # noqa: PLR0911 - on
 
 
 def _cut(text: str) -> str:
-    """Shorten what a store said, and keep it on one line."""
-    line = " ".join(text.split()).rstrip(".")
+    """Shorten what a store said, without secrets and on one line."""
+    line = Redactor().text(" ".join(text.split())).rstrip(".")
     return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 3] + "..."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fleet.errors import WeightsError
-from fleet.weights.findings import Finding, Seen, compare
+from fleet.weights.findings import Finding, Seen, compare, unread
 from fleet.weights.manifest import MAX_BYTES, Manifest, read_manifest
 from fleet.weights.names import MANIFEST, OURS
 from fleet.weights.needs import WeightSet
@@ -149,6 +149,11 @@ class RevisionSync:
                 key = self.place.target.key(self.weights.revision, one.name)
                 seen[one.name] = self.place.target.look(key) or seen[one.name]
         findings = compare(self.known.manifest, seen)
+        findings += tuple(
+            Finding(kind="corrupted", name=name, what="is no longer what was read")
+            for name in unread(self.known.manifest, seen)
+            if name not in {finding.name for finding in findings}
+        )
         for finding in findings:
             if finding.kind == "extra":
                 self.say(f"{self.place.target.place}: {finding}; left alone")

@@ -18,7 +18,8 @@ from run_folders import GENERATOR, RECORD, make_run, sessions_of
 
 from cli.wiring import surroundings
 from fleet.load import load_fleet
-from lab.rollout import LabRollouts
+from infra.rollout.rollouts import Rollouts
+from lab.rollout import LabVenue
 from lab.state import LabState
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -61,7 +62,7 @@ def saved_run(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def rollouts(tmp_path: Path) -> LabRollouts:
+def rollouts(tmp_path: Path) -> Rollouts:
     """Give a lab that only has a folder."""
     fleet = load_fleet(DEMO)
     state = LabState.model_validate(
@@ -78,7 +79,7 @@ def rollouts(tmp_path: Path) -> LabRollouts:
         }
     )
     around = replace(surroundings(fleet, tmp_path), environ={})
-    return LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path)
+    return Rollouts(venue=LabVenue(fleet=fleet, state=state, around=around, lab_dir=tmp_path))
 
 
 @pytest.fixture

@@ -616,3 +616,120 @@ def test_a_fleet_without_aws_is_told_so(shop: Shop) -> None:
     shop.fleet = Path(__file__).parents[2] / "fleets/demo.yaml"
     code, _, err = shop.run("find")
     assert (code, "no region has cloud: aws" in err) == (3, True)
+
+
+def test_a_block_that_is_not_listed_yet_is_not_bought_again(shop: Shop) -> None:
+    """Ctrl-C while the payment is waited for, and the same command again: EC2 lists it late."""
+    shop.market.hidden_looks = 10_000
+    shop.found()
+    assert shop.run("buy", "cbo-dear", *BUY, "--wait", "1m")[0] == 2
+    code, _, err = shop.run("buy", "cbo-dear", *BUY)
+    assert (code, "is not listed yet" in err, len(shop.market.ledger)) == (3, True, 1)
+    shop.moment.now += timedelta(hours=2)  # whatever it was, it would be listed
+    assert shop.run("buy", "cbo-dear", *BUY)[0] == 2
+
+
+@pytest.mark.parametrize("state", ["payment-pending", "payment-succeeded"])
+def test_the_same_extension_twice_is_bought_once(shop: Shop, state: str) -> None:
+    """The reflex after exit 2, a Ctrl-C or a lost terminal is to run the command again."""
+    shop.market.extensions = [extension()]
+    shop.market.extension_state = state
+    shop.run("extend", *EXTEND)
+    code, _, err = shop.run("extend", *EXTEND)
+    assert (code, len(shop.market.ledger)) == (3, 1)
+    assert "was extended already, until 2026-12-24T11:30:00Z" in " ".join(err.split())
+
+
+def test_an_extension_of_another_machine_is_seen(shop: Shop) -> None:
+    """Two people on two machines have no file in common but the fleet's."""
+    shop.market.extensions = [extension()]
+    shop.run("extend", *EXTEND)
+    shop.work = shop.work.with_name("another")
+    assert shop.run("extend", *EXTEND)[0] == 3
+    text = shop.fleet.read_text().replace("2026-12-17T11:30:00Z", "2026-12-24T11:30:00Z")
+    shop.fleet.write_text(text)  # written down: now somebody may want more
+    assert shop.run("extend", *EXTEND)[0] == 0
+    assert len(shop.market.ledger) == 2
+
+
+def test_no_extension_without_a_written_end(shop: Shop) -> None:
+    """By it a second one is told from the first."""
+    shop.market.extensions = [extension()]
+    text = shop.fleet.read_text().replace("        capacity_ends_at: 2026-12-17T11:30:00Z\n", "")
+    shop.fleet.write_text(text)
+    code, _, err = shop.run("extend", *EXTEND)
+    assert (code, "no capacity_ends_at" in err, shop.market.ledger) == (3, True, [])
+
+
+def test_a_receipt_without_room_is_no_purchase_that_failed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 4 and "nothing is bought" would be believed; the money is gone."""
+    shop.found()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shop.market.after_purchase = lambda: monkeypatch.setattr("os.fsync", full)
+    code, _, err = shop.run("buy", "cbo-dear", *BUY)
+    told = " ".join(err.split())
+    assert (code, "was bought (cr-00000000100000000), but its receipt" in told) == (18, True)
+    monkeypatch.undo()
+    code, out, _ = shop.run("buy", "cbo-dear", *BUY, "-o", "json")
+    assert (code, json.loads(out)["found_later"], len(shop.market.ledger)) == (0, True, 1)
+
+
+def test_a_cloud_that_goes_away_while_the_payment_is_waited_for_hides_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is bought: what to write into the fleet file is told in any case."""
+    shop.found()
+
+    def away(*_: Any) -> Any:
+        raise EC2ClientError("ExpiredToken", "The security token has expired")
+
+    def sold() -> None:
+        name = "moto.ec2.responses.EC2Response.describe_capacity_blocks"
+        monkeypatch.setattr(name, away)
+
+    shop.market.after_purchase = sold
+    code, out, err = shop.run("buy", "cbo-dear", *BUY)
+    assert (code, "capacity: {reservation: cr-00000000100000000" in out) == (2, True)
+    assert "the credentials have expired" in err
+
+
+@pytest.mark.parametrize("fee", ["500000,00", "1e30", "0.1234567", "1,00", "\u0665\u0660", "1_0"])
+def test_a_sum_that_may_be_read_in_two_ways_is_none(shop: Shop, fee: str) -> None:
+    """With a decimal comma the limit would be a hundred times what was meant."""
+    shop.found()
+    code, _, err = shop.run("buy", "cbo-dear", "--max-fee", fee, *BUY[2:])
+    assert (code, shop.market.ledger) == (3, [])
+    assert "is no sum of money" in err
+
+
+def test_a_closed_standard_input_is_nobody_to_ask(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python has no object for it then (`<&-`)."""
+    shop.found()
+    monkeypatch.setattr("sys.stdin", None)
+    for verb, words in (("buy", ("cbo-dear", *BUY[:2])), ("find", ("--opt-in",))):
+        shop.market.opted_in = ["us-east-1-dfw-2"] if verb == "buy" else []
+        code, _, err = shop.run(verb, *words)
+        assert (code, "nobody can be asked here" in err) == (3, True)
+    assert shop.market.ledger == []
+
+
+def test_a_wait_of_ages_is_refused_before_anything_is_bought(shop: Shop) -> None:
+    """After the purchase it would end in a traceback."""
+    shop.found()
+    code, _, err = shop.run("buy", "cbo-dear", *BUY, "--wait", "999999999999d")
+    assert (code, "longer than ten years" in err, shop.market.ledger) == (3, True, [])
+
+
+@pytest.mark.usefixtures("no_session")
+def test_an_address_that_is_none_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the environment or ~/.aws/config; its password stays there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "ftp-user:s3cr3t@")
+    code, _, err = shop.run("status")
+    assert (code, "Check AWS_ENDPOINT_URL" in err) == (16, True)

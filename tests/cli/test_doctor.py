@@ -70,6 +70,13 @@ def test_promises_are_shown_without_a_look_at_the_machine(
     assert not (tmp_path / ".cache").exists()
 
 
+def test_promises_of_a_fleet_are_those_of_its_clouds(tmp_path: Path) -> None:
+    """The other columns are noise to whoever has chosen."""
+    fleet = str(Path(__file__).parents[2] / "fleets/launch.yaml")
+    result = json.loads(run(tmp_path, fleet, "--clouds", "-o", "json").stdout)
+    assert set(result) == {"aws", "existing"}
+
+
 def test_promises_can_be_read_by_a_program(tmp_path: Path) -> None:
     """A change of cloud is decided in a spreadsheet."""
     result = json.loads(run(tmp_path, "--clouds", "azure", "-o", "json").stdout)

@@ -106,3 +106,12 @@ def test_outputs_are_checked_and_printed(place: Place) -> None:
     place.pulumi.answer({"serving-us-east output": place.outputs(serial="many")})
     assert place.run("outputs", "--layer", "serving") == 3
     assert "output serial" in place.err
+
+
+def test_a_stack_that_a_preview_made_is_not_brought_up(place: Place) -> None:
+    """Pulumi knows it then, and it has nothing to show."""
+    place.brought_up()
+    place.pulumi.answer({"platform-us-east output": {}, "serving-us-east output": {}})
+    assert place.run("outputs", "-o", "json") == 0, place.err
+    assert json.loads(place.out) == {}
+    assert "serving-us-east: not brought up yet" in place.err

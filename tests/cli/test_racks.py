@@ -186,6 +186,7 @@ def test_preflight_without_reports_is_unknown(run: Run) -> None:
     [rack] = json.loads(out)["racks"]
     verdicts = {check["name"]: check["verdict"] for check in rack["checks"]}
     assert (code, verdicts["reports"], verdicts["nodes"]) == (2, "unknown", "ok")
+    assert "--from-reports" in run("preflight")[1]  # what to do about it
 
 
 def test_preflight_reads_files(run: Run, tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_nothing_is_asked_without_a_terminal(run: Run, world: RackWorld) -> None
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        (None, "is no kubeconfig"),
+        (None, "no such file"),
         ("nonsense: [", "has no context west; it has: none"),
         ({"contexts": []}, "has no context west; it has: none"),
         (

@@ -13,13 +13,13 @@ from fleet.errors import ConfigError
 from fleet.load import load_release
 from fleet.release import release_id
 from fleet.rollout.record import PHASES
-from lab.rollout import LabRollouts
+from infra.rollout.rollouts import Rollouts
 
 MINE = "extends: vllm-tp8-dcp8\nname: mine\nmax_num_seqs: 64\n"
 
 
 @pytest.fixture
-def mine(rollouts: LabRollouts, tmp_path: Path) -> str:
+def mine(rollouts: Rollouts, tmp_path: Path) -> str:
     """Give the id of a release that an earlier rollout brought out; its file is beside ours."""
     file = tmp_path / "mine.yaml"
     file.write_text(MINE)
@@ -30,7 +30,7 @@ def mine(rollouts: LabRollouts, tmp_path: Path) -> str:
 
 
 def test_a_release_of_the_history_is_found_by_its_id_and_its_name(
-    rollouts: LabRollouts, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rollouts: Rollouts, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The history shows ids; people remember names."""
     assert known_release(rollouts, mine) == str(tmp_path / "mine.yaml")
@@ -38,21 +38,21 @@ def test_a_release_of_the_history_is_found_by_its_id_and_its_name(
     assert known_release(rollouts, own) == rollouts.fleet.spec.release
     assert known_release(rollouts, rollouts.fleet.spec.release) == rollouts.fleet.spec.release
     fleet = replace(rollouts.fleet, path=tmp_path / "fleet.yaml")
-    moved = replace(rollouts, fleet=fleet)
+    moved = Rollouts(venue=replace(rollouts.venue, fleet=fleet))  # type: ignore[type-var]
     first = started().model_copy(update={"releases": {mine: "./mine.yaml"}})
     moved.journal(2).append(first)
     monkeypatch.chdir(tmp_path)
     assert known_release(moved, "mine.yaml") == "./mine.yaml"
 
 
-def test_what_the_fleet_has_not_had_is_no_way_back(rollouts: LabRollouts, mine: str) -> None:
+def test_what_the_fleet_has_not_had_is_no_way_back(rollouts: Rollouts, mine: str) -> None:
     """It is a rollout, with all that belongs to one; the known ones are named."""
     with pytest.raises(ConfigError, match=f"has not had it. Choose one of: .*{mine}"):
         known_release(rollouts, "vllm-tp8")
 
 
 def test_a_release_that_cannot_be_read_any_more_is_refused(
-    rollouts: LabRollouts, mine: str, tmp_path: Path
+    rollouts: Rollouts, mine: str, tmp_path: Path
 ) -> None:
     """Before a replica is taken out of routing; one that is another by now is as bad."""
     (tmp_path / "mine.yaml").write_text(MINE.replace("64", "65"))

@@ -51,11 +51,19 @@ def test_a_release_file_is_found_from_where_it_is_typed(
         ["rollout", "status", DEMO],
         ["rollout", "resume", DEMO],
         ["rollback", DEMO, "--yes"],
+        ["history", DEMO],
+        ["rollout", "sync", DEMO],
     ],
 )
-def test_what_needs_a_lab_says_how_to_start_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+def test_without_a_lab_and_a_kubeconfig_both_ways_are_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
 ) -> None:
-    """Rollouts are driven in a lab today; an exit code of its own tells it from a bad file."""
+    """An exit code of its own tells it from a bad file."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert main([*words, "--work-dir", str(tmp_path)]) == 6
-    assert "k3fleet lab up" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "k3fleet lab up" in said
+    assert "--kubeconfig" in said

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from rollout_world import World, started
 
-from cli.main import main
 from cli.rollout_plan import named_release
 from cli.rollout_told import Notices, notices, telling
 from fleet.errors import ConfigError
@@ -100,12 +99,3 @@ def test_a_release_is_named_from_the_fleet_file(
     absolute = str(tmp_path / "fleets/b.yaml")
     assert named_release(absolute, Path("fleets/demo.yaml")) == "./b.yaml"
     assert named_release("vllm-tp8-dcp8", Path("fleets/demo.yaml")) == "vllm-tp8-dcp8"
-
-
-@pytest.mark.parametrize("words", [["history", DEMO], ["rollout", "sync", DEMO]])
-def test_what_was_and_what_is_deployed_need_a_lab(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    """And it is said how to name another one's."""
-    assert main([*words, "--work-dir", str(tmp_path)]) == 6
-    assert "k3fleet lab up" in capsys.readouterr().err

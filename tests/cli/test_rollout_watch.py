@@ -12,11 +12,11 @@ from cli.rollout_watch import watch
 from fleet.errors import ApplyError
 from fleet.rollout.record import PHASES
 from infra.rollout.journal import Journal
-from lab.rollout import LabRollouts
+from infra.rollout.rollouts import Rollouts
 
 
 def test_a_log_gets_a_line_per_change_and_an_end(
-    rollouts: LabRollouts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A pipeline's log is not drawn anew, and a server that is away is said, not fatal."""
     world = World(record=[started()])
@@ -28,7 +28,7 @@ def test_a_log_gets_a_line_per_change_and_an_end(
         + [{"use1-r01-0": (NEW, "serves")}] * 100
     )
 
-    def states(_rollouts: LabRollouts) -> dict[str, tuple[str, str]]:
+    def states(_rollouts: Rollouts) -> dict[str, tuple[str, str]]:
         found = next(seen)
         if isinstance(found, ApplyError):
             raise found

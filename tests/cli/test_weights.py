@@ -84,6 +84,7 @@ def test_findings_are_exit_code_1(site: Site, run: Run) -> None:
     code, out, _ = run("verify", "--deep")
     assert code == 1
     assert f"'{FIRST}': corrupted" in out
+    assert "--region us-east` copies these again" in out
 
 
 def test_gc_deletes_only_with_a_yes(site: Site, run: Run) -> None:

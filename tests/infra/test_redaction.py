@@ -74,3 +74,11 @@ def test_json_stays_json(secret: str) -> None:
 def test_a_redactor_does_not_show_what_it_knows() -> None:
     """It is in tracebacks and debuggers."""
     assert VALUE not in repr(Redactor(frozenset({VALUE})))
+
+
+def test_every_long_line_of_a_secret_is_one() -> None:
+    """A private key is printed line by line, and indented."""
+    key = "-----BEGIN X-----\nplantedplantedplanted1\nplantedplantedplanted2\n}\n"
+    redactor = Redactor(frozenset({key}))
+    assert redactor.text("    plantedplantedplanted2\n") == f"    {SHOWN}\n"
+    assert redactor.text("  }\n") == "  }\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from infra.stack_events import SHOWN_CHARACTERS, Outcome, Touched, outcome, read_outcome
 
 
@@ -85,3 +87,25 @@ def test_what_a_policy_forbids_is_the_cause() -> None:
     advice = json.dumps({"policyEvent": {**said, "enforcementLevel": "advisory"}})
     found = outcome([forbidden, advice, error("preview failed\n")])
     assert found.errors == ("Service/k3/a: policy ports: No: public ports.",)
+
+
+@pytest.mark.parametrize("kind", ["summaryEvent", "diagnosticEvent", "resOutputsEvent"])
+@pytest.mark.parametrize("odd", ["x", [1], {"resourceChanges": "x"}, {"metadata": [1]}, None])
+def test_an_event_of_another_shape_is_passed_over(kind: str, odd: object) -> None:
+    """It must not end the reading of an update that has changed a cluster."""
+    assert outcome([json.dumps({kind: odd}), "[" * 5000]).changes == {}
+
+
+@pytest.mark.parametrize(
+    "metadata", ["x", {"old": "x"}, {"detailedDiff": ["x"]}, {"detailedDiff": {"spec": 1}}]
+)
+def test_a_step_of_another_shape_does_not_end_the_reading(metadata: object) -> None:
+    """What can be read of it is told, so that a guard still sees it."""
+    [step] = outcome([json.dumps({"resourcePreEvent": {"metadata": metadata}})]).touched
+    assert not step.protected
+
+
+def test_what_is_blocked_is_named_by_a_whole_urn_only() -> None:
+    """Its parts decide what may be let go."""
+    told = error("because it is protected", "zzz")
+    assert outcome([told]).blocked == ()

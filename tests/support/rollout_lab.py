@@ -109,7 +109,7 @@ class Lab:
             "stream_options": {"include_usage": True},
             "nvext": {"backend_instance_id": int(cluster.workers()[f"{replica}-0"])},
         }
-        url = f"http://{frontend}:8000/v1/chat/completions"
+        url = f"{frontend.url}/v1/chat/completions"
         with httpx2.stream("POST", url, json=asked, timeout=60, trust_env=False) as reply:
             heard += [line for line in reply.iter_lines() if line.startswith("data:")]
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import httpx2
 import pytest
 
 from fleet.rollout.answers import Asked, broken, counted
@@ -23,6 +24,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 1024},
 }
 ASKED = {question.name: question for question in questions("n0nce")}
+HTTP = httpx2.Client(trust_env=False)
 WORKER = "18446744073709551615"
 
 
@@ -165,7 +167,7 @@ def test_each_question_is_judged_by_itself() -> None:
     }
     expected = Expected(block_tokens=128, parsed=False)
     with server(answers) as url:
-        asked = probe(Worker(url, WORKER, scripted=True), "m", "n", expected)
+        asked = probe(Worker(url, WORKER, HTTP, scripted=True), "m", "n", expected)
     assert asked == Asked(
         answers=3,
         leaks=("plain: <|sep|>",),
@@ -178,7 +180,7 @@ def test_a_worker_that_is_gone_is_no_crash() -> None:
     """It is what the questions are for."""
     with server({}) as url:
         pass
-    asked = probe(Worker(url, WORKER), "m", "n", EXPECTED)
+    asked = probe(Worker(url, WORKER, HTTP), "m", "n", EXPECTED)
     assert (asked.answers, len(asked.wrong)) == (0, len(ASKED))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ from werkzeug.exceptions import InternalServerError
 
 from fleet.capacity.offers import Offer
 from fleet.capacity.order import Bought, Order, order_id
-from fleet.errors import BusyError, PurchaseError, UnclearPurchaseError
-from infra.capacity.aws_access import AwsAccess
+from fleet.errors import BusyError, CloudError, PurchaseError, UnclearPurchaseError
+from infra.capacity.aws_access import AwsAccess, check_account
 from infra.capacity.clock import Clock
 from infra.capacity.purchase import BlockTill, purchase, settle
 from infra.capacity.receipts import Receipts
@@ -251,6 +252,8 @@ def test_a_clear_refusal_closes_the_order(error: Exception, receipts: Receipts) 
         answer(503, "Unavailable"),
         answer(408, "RequestTimeout"),
         answer(0),
+        answer(403, ""),  # a proxy's page that happens to be XML
+        answer(404, "404"),
         ReadTimeoutError(**URL),
         ConnectionClosedError(**URL),
         ResponseParserError("a proxy's page"),
@@ -298,3 +301,55 @@ def test_a_clock_looks_once_at_least() -> None:
     done: Callable[[], bool] = look
     assert not clock.until(done, within=timedelta(0), every_s=1.0)
     assert len(looks) == 1
+
+
+def test_an_answer_that_names_nothing_is_no_receipt(receipts: Receipts) -> None:
+    """A login page with status 200 says yes to everything; the tag knows better."""
+    moment = Moment()
+    order = an_order(moment)
+    till = Till(AssertionError(), (Bought(block="cb-1", reservations=("cr-1",), ends_at=END),))
+    till.buy = lambda: (Bought(block="", reservations=()),)  # type: ignore[method-assign]
+    receipt = purchase(till, order, receipts, moment.clock())
+    assert (receipt.found_later, receipt.bought) == (True, till.listed)
+
+
+@pytest.mark.parametrize("status", [200, 403, 502])
+def test_a_page_of_a_proxy_is_told_as_one(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """botocore raises what it raises for a bug of its own; exit 18 must not become a traceback."""
+
+    class Portal(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html>Log in" if status != 200 else b"<html><a/></html>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    try:
+        access = AwsAccess(session=boto3.Session())
+        with pytest.raises(CloudError):
+            check_account(access, REGION, ACCOUNT)
+        till = BlockTill(access=access, order=an_order(Moment()), offer=OFFER)
+        with pytest.raises(CloudError):
+            till.rehearse()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_longer() -> None:
+    """Two minutes are two minutes, whatever time it is."""
+    moment, pauses = Moment(), []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        moment.now -= timedelta(days=1)
+
+    clock = Clock(now=lambda: moment.now, pause=pause)
+    assert not clock.until(lambda: False, within=timedelta(seconds=120), every_s=10.0)
+    assert sum(pauses) == 120

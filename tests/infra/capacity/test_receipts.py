@@ -83,3 +83,24 @@ def test_one_process_buys_at_a_time(receipts: Receipts) -> None:
         pass
     with receipts.locked():
         pass
+
+
+def test_half_of_an_order_is_none(receipts: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk nothing was bought, and the next run must not stop at the remains."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(FleetError, match="Nothing is bought without a receipt"):
+        receipts.save_order(ORDER)
+    assert receipts.orders() == []
+    monkeypatch.undo()
+    receipts.save_order(ORDER)
+    assert receipts.orders() == [ORDER]
+
+
+def test_a_blocked_output_is_no_second_buyer(receipts: Receipts) -> None:
+    """Exit 9 says that nothing was done here."""
+    with pytest.raises(BlockingIOError), receipts.locked():
+        raise BlockingIOError

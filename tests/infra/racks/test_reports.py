@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_files_are_read_as_well(tmp_path: Path) -> None:
     (tmp_path / "n3.json").write_bytes(b"x" * 10_000)
     reports, missing = from_folder(tmp_path)
     assert set(reports) == {"n1"}
-    assert missing["n3"] == "a report of 4097 bytes, 4096 are allowed"
+    assert missing["n3"] == "a report of 10000 bytes, 4096 are allowed"
     assert missing["n2"].startswith("no report")
 
 
@@ -121,3 +122,10 @@ def test_pods_of_the_namespace_are_asked() -> None:
         labels = {"app.kubernetes.io/name": name, "k3fleet.io/replica": "x"}
         world.add(PODS, {"metadata": {"name": name, "labels": labels}, **told})
     assert set(collect(cluster_of(world), None).reports) == {"n1"}
+
+
+def test_a_pipe_among_reports_is_not_waited_for(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "n1.json")
+    reports, missing = from_folder(tmp_path)
+    assert (reports, missing) == ({}, {"n1": "cannot be read: it is not a regular file"})

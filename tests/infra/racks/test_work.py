@@ -14,7 +14,7 @@ from fleet.errors import ApplyError, BusyError, CapacityError
 from fleet.rollout.answers import Asked
 from fleet.rollout.strategy import Deadlines, Floor
 from infra.racks.work import RackWork
-from infra.rollout.region import SiteRegion
+from infra.rollout.region import Questions, SiteRegion
 from infra.rollout.waiting import Waiter
 
 RACK = "r01"
@@ -46,8 +46,9 @@ class Site:
             cluster=cluster_of(self.world),
             stack=Stack(),  # type: ignore[arg-type]
             racks={f"{RACK}-{slot}": RACK for slot in range(self.replicas)},
-            ask=lambda _url, _worker: True,
-            probe=lambda _url, _worker, _release: Asked(),
+            questions=Questions(
+                ask=lambda _at, _worker: True, probe=lambda _at, _worker, _release: Asked()
+            ),
         )
         return RackWork(
             region=region,

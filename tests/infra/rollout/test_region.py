@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import httpx2
 from rack_world import RackWorld, cluster_of
 from rollout_site import pods_of
 
@@ -18,7 +19,10 @@ from fleet.rollout.counters import FirstTokens, PromptTokens
 from infra.engine import SYSTEM_PORT
 from infra.frontend import PORT as FRONTEND_PORT
 from infra.rollout.checks import EnginePod
-from infra.rollout.region import MOST_OTHERS, SiteRegion, evenly
+from infra.rollout.endpoint import Endpoint
+from infra.rollout.region import MOST_OTHERS, Questions, SiteRegion, evenly
+
+HTTP = httpx2.Client(trust_env=False)
 
 FRONTEND = """\
 dynamo_frontend_requests_total{error_type="",status="success"} 90
@@ -47,14 +51,15 @@ class Cluster:
             for pod in pods_of(name, release)
         ]
 
-    def frontends(self) -> tuple[str, ...]:
-        return (self.host,)
+    def frontends(self) -> tuple[Endpoint, ...]:
+        return (Endpoint("frontend", f"http://{self.host}:{FRONTEND_PORT}", HTTP),)
 
     def workers(self) -> Mapping[str, str]:
         return {f"{name}-0": str(number) for number, name in enumerate(self.releases)}
 
-    def reach(self, address: str) -> str:
-        return "127.0.0.1" if address in self.lost else self.host
+    def endpoint(self, pod: str, address: str, port: int) -> Endpoint:
+        host = "127.0.0.1" if address in self.lost else self.host
+        return Endpoint(pod, f"http://{host}:{port}", HTTP)
 
 
 @contextmanager
@@ -86,8 +91,10 @@ def region(cluster: Cluster, probe: Any = None) -> SiteRegion:
         cluster=cluster,  # type: ignore[arg-type]
         stack=Stack(),  # type: ignore[arg-type]
         racks=dict.fromkeys(cluster.releases, "r"),
-        ask=lambda _url, _worker: True,
-        probe=probe or (lambda _url, _worker, _release: Asked()),
+        questions=Questions(
+            ask=lambda _at, _worker: True,
+            probe=probe or (lambda _at, _worker, _release: Asked()),
+        ),
     )
 
 
@@ -126,8 +133,8 @@ def test_each_replica_of_the_step_is_asked_by_its_own_worker() -> None:
     """And its findings carry its name."""
     asked = []
 
-    def probe(url: str, worker: str, release: object) -> Asked:
-        asked.append((url, worker, release))
+    def probe(at: Endpoint, worker: str, release: object) -> Asked:
+        asked.append((at.url, worker, release))
         return Asked(answers=5, leaks=("plain: <|sep|>",))
 
     cluster = Cluster("127.0.0.9", {"a": "new", "b": "old", "c": "new"})

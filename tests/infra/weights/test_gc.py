@@ -14,7 +14,8 @@ from weights_site import BUCKETS, Site, model_files
 from fleet.errors import ConfigError
 from fleet.load import load_release
 from fleet.release import release_id
-from fleet.rollout.record import Place, RecordedStep, Started
+from fleet.rollout.record import Asked, Place, RecordedStep, Started
+from fleet.rollout.state import read_state
 from fleet.weights.needs import WeightSet, needed_by
 from infra.rollout.journal import Journal
 from infra.weights.deployed import Deployed
@@ -24,6 +25,7 @@ from infra.weights.in_use import Use
 MakeSite = Callable[..., Site]
 EAST = BUCKETS["us-east"]
 FILES = model_files(2)
+ABORTED = Asked(at_s=2.0, by="ann", command="abort")
 OLD, STRANGE = "0" * 40, "somebody-elses"
 
 
@@ -140,7 +142,11 @@ def test_the_stacks_and_the_latest_rollouts_are_in_use(make_site: MakeSite) -> N
     names = {"1": ("sglang-tp8-dcp8", "sglang-tp8-dcp8-dspark"), "2": ("vllm-tp8", "vllm-pd-2p1d")}
     for number, (old, new) in names.items():
         begun = started(old, new, {old: old, new: new})
-        Journal(site.work_dir / f"rollouts/000{number}.jsonl").append(begun)
+        record = Journal(site.work_dir / f"rollouts/000{number}.jsonl")
+        record.append(begun)
+        assert {old, new} <= in_use(site, keep=0)  # nobody knows yet which of them stays
+        record.append(ABORTED)
+        assert record.state().status == "aborted"
     assert in_use(site, keep=0) == {"vllm-tp8-dcp8", "vllm-tp8"}
     assert in_use(site, keep=1) == {"vllm-tp8-dcp8", "vllm-tp8", "vllm-pd-2p1d"}
     assert "sglang-tp8-dcp8" in in_use(site, keep=2)
@@ -155,7 +161,7 @@ def test_what_a_region_runs_counts_whoever_deployed_it(make_site: MakeSite) -> N
     with pytest.raises(ConfigError, match=f"runs the release {running}.*Nothing was deleted"):
         in_use(site, deployed={"us-east": up})
     assert in_use(site, "vllm-tp8", deployed={"us-east": up}) == {"vllm-tp8-dcp8", "vllm-tp8"}
-    begun = {3: started("x", running, {running: "vllm-tp8"})}
+    begun = {3: read_state([started("x", running, {running: "vllm-tp8"}), ABORTED])}
     recorded = replace(up, rollouts=begun)
     assert in_use(site, keep=0, deployed={"us-east": recorded}) == {"vllm-tp8-dcp8", "vllm-tp8"}
 
@@ -165,8 +171,8 @@ def test_rollouts_that_others_drove_are_in_use(make_site: MakeSite) -> None:
     site = make_site()
     known = {name: name for name in ("vllm-tp8", "vllm-pd-2p1d", "sglang-tp8-dcp8")}
     begun = {
-        9: started("sglang-tp8-dcp8", "vllm-tp8", known),
-        10: started("vllm-tp8", "vllm-pd-2p1d", known),
+        9: read_state([started("sglang-tp8-dcp8", "vllm-tp8", known), ABORTED]),
+        10: read_state([started("vllm-tp8", "vllm-pd-2p1d", known), ABORTED]),
     }
     deployed = {"us-east": Deployed(is_up=True, rollouts=begun)}
     assert in_use(site, keep=1, deployed=deployed) == {"vllm-tp8-dcp8", "vllm-tp8", "vllm-pd-2p1d"}

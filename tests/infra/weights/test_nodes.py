@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -254,3 +256,57 @@ def test_a_pinned_manifest_is_the_only_one(stage: NodeStage) -> None:
 def test_a_node_asks_the_bucket_at_its_address(store: dict[str, str], url: str) -> None:
     """Amazon's, or that of another store."""
     assert bucket_url(StoreSpec.model_validate({"bucket": "k3-w", **store})) == url
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"files": []}, "was damaged or edited"),
+        ({"files": [{"name": "config.json", "bytes": 2, "sha256": "a"}]}, "was damaged or edited"),
+        ({"files": [{"name": "x", "bytes": float("inf"), "sha256": "a"}]}, "is no manifest"),
+        ({"files": [{"name": "x", "bytes": float("nan"), "sha256": "a"}]}, "is no manifest"),
+        ({"content_sha256": "0" * 64}, "was damaged or edited"),
+    ],
+)
+def test_a_manifest_that_lacks_files_makes_no_node_ready(
+    stage: NodeStage, change: dict[str, object], why: str
+) -> None:
+    """An engine would start from nothing, or from half of the weights."""
+    content = json.loads(stage.site.get(EAST, MANIFEST))
+    stage.site.put(EAST, MANIFEST, json.dumps(content | change).encode())
+    code, said = stage.run()
+    assert (code, stage.ready, "Traceback" in said) == (1, False, False)
+    assert why in said
+
+
+def test_a_node_follows_no_bucket_elsewhere(stage: NodeStage) -> None:
+    """The signature and a session token would go along, from a pod that is root."""
+    stage.env["AWS_SESSION_TOKEN"] = "t0k3n-of-the-role"  # noqa: S105 - nobody's
+    heard: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(str(self.headers))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    class Redirector(Elsewhere):
+        def do_GET(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"http://127.0.0.1:{other.server_port}/")
+            self.end_headers()
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    first = ThreadingHTTPServer(("127.0.0.1", 0), Redirector)
+    for server in (other, first):
+        Thread(target=server.serve_forever, daemon=True).start()
+    stage.bucket["url"] = f"http://127.0.0.1:{first.server_port}/{EAST}"
+    try:
+        code, said = stage.run()
+    finally:
+        for server in (other, first):
+            server.shutdown()
+            server.server_close()
+    assert (code, heard, "HTTP 307" in said) == (1, [], True)

@@ -6,14 +6,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Event
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
+from botocore.parsers import ResponseParserError
 from s3_servers import Asked, Fault
 from weights_site import BUCKETS, PART_BYTES, SMALL_LIMITS, SOURCE, Site, model_files, shard_name
 
 from fleet.errors import BusyError, ConfigError, FleetError, StoreError, WeightsError
 from fleet.weights_spec import StoreSpec
 from infra.weights.store import Store, connect
+from infra.weights.store_errors import asked as asked_of
 from infra.weights.work import Limits
 
 MakeSite = Callable[..., Site]
@@ -376,3 +380,106 @@ def test_memory_is_bounded_by_the_limits() -> None:
     limits = Limits(concurrency=8)
     assert limits.shared_by(3).concurrency * 3 * limits.part_bytes <= 8 * limits.part_bytes
     assert SMALL_LIMITS.shared_by(100).concurrency == 1
+
+
+def test_a_file_that_is_changed_after_it_was_read_is_no_part_of_a_whole(
+    make_site: MakeSite,
+) -> None:
+    """A store with MD5 only keeps nothing that would tell: the size alone is no proof."""
+    site = make_site("ministack")
+    site.publish(FILES)
+    swapped: list[str] = []
+
+    def swap(asked: Asked) -> None:
+        noted = [one for one in site.proxy.asked if one.key == site.key(NOTES)]
+        written = sum(one.method == "PUT" and one.bucket == EAST for one in noted)
+        if asked.what == "list" and written >= len(FILES) and not swapped:
+            swapped.append(FIRST)
+            site.put(EAST, FIRST, b"x" * len(FILES[FIRST]))
+
+    site.proxy.rule = swap
+    with pytest.raises(WeightsError, match="is no longer what was read"):
+        site.sync()
+    assert swapped
+    assert site.key(MANIFEST) not in site.keys(EAST)
+
+
+def test_a_store_that_ignores_ranges_is_found_out(make_site: MakeSite) -> None:
+    """After a break its first bytes would be taken for the next ones, and noted as the content."""
+    site = make_site(through_us=True)
+    site.publish(FILES)
+    read = Store.read
+
+    class Whole:
+        def __init__(self, client: object) -> None:
+            self.client = client
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.client, name)
+
+        def get_object(self, **asked: object) -> object:
+            del asked["Range"]
+            return self.client.get_object(**asked)  # type: ignore[attr-defined]
+
+    store = site.places().source()
+    etag = site.client.head_object(Bucket=SOURCE, Key=site.key(FIRST))["ETag"]
+    whole = Store(store.spec, Whole(store.client))
+    assert b"".join(read(whole, site.key(FIRST), etag, 0, 100)) == FILES[FIRST][:100]
+    with pytest.raises(StoreError, match="cannot be read in parts"):
+        b"".join(read(whole, site.key(FIRST), etag, 100, 200))
+
+
+def test_a_lock_that_cannot_be_renewed_counts_as_lost(
+    make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three minutes somebody else may have it, and this run cannot see that."""
+    monkeypatch.setattr("infra.weights.lock.RENEW_S", 0.01)
+    monkeypatch.setattr("infra.weights.lock._RISKY_S", 0.0)
+    site = make_site()
+    places = site.places()
+    lock = places.lock(places.region("us-east"))
+    lost = Event()
+
+    def refuse(asked: Asked) -> Fault | None:
+        return Fault(status=403, code="AccessDenied") if asked.method == "PUT" else None
+
+    with lock.held():
+        site.proxy.rule = refuse
+        while not lost.wait(0.01):  # the test's own time-out ends it
+            if lock._lost:
+                lost.set()
+        with pytest.raises(BusyError, match="taken over, or may be"):
+            lock.require()
+
+
+def test_a_page_of_a_proxy_is_no_store() -> None:
+    """botocore raises what it raises for a bug of its own."""
+    with pytest.raises(StoreError, match="Look for a proxy"), asked_of("s3://b"):
+        raise ResponseParserError("<html>Log in")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://ann:s3cr3t@store.example",
+        "https://s3cr3t@store.example",
+        "https://store.example/?X-Amz-Signature=s3cr3t",
+        "https://[s3cr3t",
+    ],
+)
+def test_a_secret_in_an_address_is_not_repeated(make_site: MakeSite, address: str) -> None:
+    """What was pasted by mistake would be in the log of the pipeline."""
+    site = make_site()
+    site.target_ask = address
+    site.write_fleet()
+    with pytest.raises(ConfigError) as caught:
+        site.fleet()
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_password_of_the_environment_is_not_repeated() -> None:
+    """AWS_ENDPOINT_URL_S3 is nobody's to check, and botocore puts it into its errors."""
+    url = "http://ann:s3cr3t@127.0.0.1:9/b"
+    with pytest.raises(StoreError) as caught, asked_of("s3://b"):
+        raise ReadTimeoutError(endpoint_url=url)
+    assert "s3cr3t" not in str(caught.value)

@@ -1,12 +1,10 @@
-"""Drive the rollout of a lab, or ask its driver: one process drives, many may ask."""
+"""Drive a rollout, or ask its driver: one process drives, many may ask."""
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from fleet.errors import ConfigError
 from fleet.rollout.record import Asked, Began, Command, Ended, Scope
@@ -14,29 +12,14 @@ from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
 from infra.rollout.cluster import Cluster
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
-from lab.interrupts import interruptible
-from lab.rollout import LabRollouts, who
-from lab.working_copy import up_to_date
+from infra.rollout.machine import holder, now_s, who
+from infra.rollout.rollouts import Rollouts, touched
+from infra.rollout.working_copy import up_to_date
 
 Say = Callable[[Began | Ended, Do], None]
 
 
-def holder() -> dict[str, str]:
-    """Describe this process to whoever finds the record held."""
-    return {
-        "pid": str(os.getpid()),
-        "host": socket.gethostname(),
-        "user": who(),
-        "since": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-
-
-def now_s() -> float:
-    """Give the Unix time."""
-    return datetime.now(UTC).timestamp()
-
-
-def require_latest(rollouts: LabRollouts) -> Journal:
+def require_latest(rollouts: Rollouts) -> Journal:
     """Give the record of the latest rollout; raise ConfigError when there was none."""
     journal = rollouts.latest()
     if journal is None:
@@ -78,13 +61,13 @@ class Driving:
     overwrite: bool = False  # what was changed by hand in the current step
 
 
-def drive_on(rollouts: LabRollouts, journal: Journal, how: Driving) -> Wait | Over:
+def drive_on(rollouts: Rollouts, journal: Journal, how: Driving) -> Wait | Over:
     """Be the driver until the rollout is over or somebody has to decide.
 
     A rollout that waits for a decision is told to go on. Raises BusyError while another drives;
-    a signal ends it, and leaves a record from which anybody can go on.
+    an exception leaves a record from which anybody can go on.
     """
-    with journal.held(holder(), take_over=how.take_over), interruptible():
+    with journal.held(holder(), take_over=how.take_over), ExitStack() as claims:
         journal.take_requests()
         state = journal.state()
         if state.status in OVER:
@@ -92,12 +75,16 @@ def drive_on(rollouts: LabRollouts, journal: Journal, how: Driving) -> Wait | Ov
         if state.status != "running" or how.overwrite:
             asked = Asked(at_s=now_s(), by=who(), command="resume", overwrite=how.overwrite)
             journal.append(asked)
-        site = up_to_date(rollouts).site(state.started, journal.require_held)
+        rollouts = up_to_date(rollouts)
+        for region in touched(state.started):
+            rollouts.venue.require_right(region)
+            claims.enter_context(rollouts.venue.claimed(region))
+        site = rollouts.site(state.started, journal.require_held)
         return drive(journal, site, clock=now_s, say=how.say)
 
 
 def turn_back(
-    rollouts: LabRollouts, journal: Journal, part: tuple[Scope, int], how: Driving
+    rollouts: Rollouts, journal: Journal, part: tuple[Scope, int], how: Driving
 ) -> Wait | Over | None:
     """Roll a part back: a scope, and the steps that stay; None when a driver was asked to."""
     if ask(journal, "roll-back", *part):
@@ -105,9 +92,9 @@ def turn_back(
     return drive_on(rollouts, journal, how)
 
 
-def replica_states(rollouts: LabRollouts) -> Mapping[str, tuple[str, str]]:
+def replica_states(rollouts: Rollouts) -> Mapping[str, tuple[str, str]]:
     """Say of each replica in the clusters which release its leader runs, and how it stands."""
-    return standings(rollouts.regions().values())
+    return standings(rollouts.regions.values())
 
 
 def standings(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, str]]:

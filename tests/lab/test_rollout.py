@@ -1,4 +1,4 @@
-"""Who drives a lab's rollout, and who only asks."""
+"""Who drives a rollout, and who only asks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from fleet.errors import BusyError, ConfigError, LabError
 from fleet.load import load_fleet
 from fleet.rollout.record import Asked
 from infra.rollout.journal import Journal
-from lab.drive import ask, holder, require_latest, state_of
-from lab.rollout import LabRollouts
+from infra.rollout.machine import holder
+from infra.rollout.rollouts import Rollouts
+from infra.rollout.steering import ask, require_latest, state_of
+from lab.rollout import LabVenue
 from lab.state import LabState, write_state
 
 DEMO = Path(__file__).parents[2] / "fleets/demo.yaml"
@@ -40,18 +42,20 @@ def lab_state(folder: Path, **changes: Any) -> LabState:
 
 
 @pytest.fixture
-def rollouts(tmp_path: Path) -> LabRollouts:
+def rollouts(tmp_path: Path) -> Rollouts:
     """Give a lab that only has a folder."""
     fleet = load_fleet(DEMO)
     around = replace(surroundings(fleet, tmp_path), environ={})
-    return LabRollouts(fleet=fleet, state=lab_state(tmp_path), around=around, lab_dir=tmp_path)
+    return Rollouts(
+        venue=LabVenue(fleet=fleet, state=lab_state(tmp_path), around=around, lab_dir=tmp_path)
+    )
 
 
 def test_without_a_lab_it_is_said_how_to_start_one(tmp_path: Path) -> None:
-    """The lab is where rollouts are driven today."""
+    """That nothing is up is said before anything else."""
     fleet = load_fleet(DEMO)
     with pytest.raises(LabError, match="lab up"):
-        LabRollouts.of(fleet, surroundings(fleet, tmp_path))
+        LabVenue.of(fleet, surroundings(fleet, tmp_path))
 
 
 def test_a_rehearsal_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,10 +64,10 @@ def test_a_rehearsal_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(LabState, "alive", True)
     fleet = load_fleet(DEMO)
     with pytest.raises(ConfigError, match="rehearsal"):
-        LabRollouts.of(fleet, surroundings(fleet, tmp_path))
+        LabVenue.of(fleet, surroundings(fleet, tmp_path))
 
 
-def test_a_second_rollout_waits_for_the_end_of_the_first(rollouts: LabRollouts) -> None:
+def test_a_second_rollout_waits_for_the_end_of_the_first(rollouts: Rollouts) -> None:
     """Two of them would turn each other's replicas."""
     first = rollouts.begin(started(), holder(), take_over=False)
     with pytest.raises(ConfigError, match="Finish it first"):
@@ -74,13 +78,13 @@ def test_a_second_rollout_waits_for_the_end_of_the_first(rollouts: LabRollouts) 
     assert require_latest(rollouts).path == second.path
 
 
-def test_a_start_is_one_at_a_time(rollouts: LabRollouts) -> None:
+def test_a_start_is_one_at_a_time(rollouts: Rollouts) -> None:
     """Between the look and the first entry somebody else could start one, too."""
     with Journal(rollouts.folder / "start").held({"pid": "7"}), pytest.raises(BusyError):
         rollouts.begin(started(), holder(), take_over=False)
 
 
-def test_what_was_asked_and_not_taken_counts(rollouts: LabRollouts) -> None:
+def test_what_was_asked_and_not_taken_counts(rollouts: Rollouts) -> None:
     """A second abort while the driver is in a long phase is answered with what will be."""
     journal = rollouts.begin(started(), holder(), take_over=False)
     with journal.held(holder()):
@@ -91,7 +95,7 @@ def test_what_was_asked_and_not_taken_counts(rollouts: LabRollouts) -> None:
     assert isinstance(journal.requests()[0], Asked)
 
 
-def test_there_is_nothing_to_take_back_yet(rollouts: LabRollouts) -> None:
+def test_there_is_nothing_to_take_back_yet(rollouts: Rollouts) -> None:
     """And it is said where to look."""
     with pytest.raises(ConfigError, match="rollout start"):
         require_latest(rollouts)
@@ -105,7 +109,7 @@ def test_another_working_copy_keeps_its_files_apart(tmp_path: Path) -> None:
     fleet = load_fleet(DEMO)
     around = replace(surroundings(fleet, tmp_path / "mine"), environ={})
     state = lab_state(tmp_path / "theirs", lab_id="abc /somewhere")
-    joined = LabRollouts(fleet=fleet, state=state, around=around, lab_dir=tmp_path / "theirs")
+    joined = LabVenue(fleet=fleet, state=state, around=around, lab_dir=tmp_path / "theirs")
     own = replace(joined, lab_dir=tmp_path / "mine")
-    assert joined.folder == tmp_path / "mine/joined/abc/rollouts"
-    assert own.folder == tmp_path / "mine/lab/rollouts"
+    assert Rollouts(venue=joined).folder == tmp_path / "mine/joined/abc/rollouts"
+    assert Rollouts(venue=own).folder == tmp_path / "mine/lab/rollouts"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fleet.rollout.state import OVER, State
+from infra.rollout.rollouts import Rollouts
 from infra.rollout.stack import Stack
-from lab.rollout import LabRollouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +23,11 @@ class Synced:
     after: int
 
 
-def up_to_date(rollouts: LabRollouts) -> LabRollouts:
+def up_to_date(rollouts: Rollouts) -> Rollouts:
     """Give the rollouts with stack files that are as new as the records, synced if need be."""
     latest = rollouts.latest()
     wanted = latest.state().serials if latest else {}
-    for name in rollouts.state.regions:
+    for name in rollouts.regions:
         stack = rollouts.stack(name, {})
         if not stack.exists or stack.serial() != wanted.get(name, stack.serial()):
             sync(rollouts)
@@ -35,12 +35,16 @@ def up_to_date(rollouts: LabRollouts) -> LabRollouts:
     return rollouts
 
 
-def sync(rollouts: LabRollouts) -> list[Synced]:
+def sync(rollouts: Rollouts) -> list[Synced]:
     """Take over the records of the clusters, and what is deployed in each region."""
     latest = rollouts.latest()
     state = latest.state() if latest else None
     sources = rollouts.sources()
-    return [_sync(rollouts.stack(name, sources), state) for name in rollouts.state.regions]
+    done = []
+    for name in rollouts.regions:
+        with rollouts.venue.claimed(name):
+            done.append(_sync(rollouts.stack(name, sources), state))
+    return done
 
 
 def _sync(stack: Stack, state: State | None) -> Synced:
