@@ -8,7 +8,7 @@ with the store's checksum believed, as the rival does, and, where bytes move, wi
 back, which the rival never does.
 
 Memory: a sync of 96 x 16 GiB, virtual, in a process of its own that is ended after a sample of its
-49,152 parts; what it holds grows with the parts at once and not with those behind them.
+98,304 parts; what it holds grows with the parts at once and not with those behind them.
 
 Exit code 1: ours is slower than the rival, or takes more than 500 MiB.
 """

@@ -16,6 +16,7 @@ from threading import Lock
 from urllib.parse import parse_qs, unquote, urlsplit
 
 BLOCK_BYTES = 1024 * 1024
+MAX_REQUEST_BYTES = 5 * 1024**3  # of one copy. Source: Amazon S3 User Guide, "Copying objects"
 BLOCK = random.Random(1).randbytes(BLOCK_BYTES)  # noqa: S311 - no secret
 TWICE = memoryview(BLOCK + BLOCK)
 
@@ -77,9 +78,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         path, query = self.parse()
         length = int(self.headers.get("Content-Length") or 0)
-        if "x-amz-copy-source" in self.headers:
-            first, _, last = self.headers["x-amz-copy-source-range"][6:].partition("-")
-            self.took_part(query, int(last) - int(first) + 1)
+        if "x-amz-copy-source" in self.headers and self.copied_bytes() > MAX_REQUEST_BYTES:
+            self.reply(400, b"<Error><Code>InvalidRequest</Code></Error>")
+        elif "x-amz-copy-source" in self.headers:
+            self.took_part(query, self.copied_bytes())
             self.reply(200, b'<CopyPartResult><ETag>"1"</ETag></CopyPartResult>')
         elif "uploadId" in query:
             self.drop(length)
@@ -119,6 +121,13 @@ class Handler(BaseHTTPRequestHandler):
             self.objects.parts[query["uploadId"][0]][int(query["partNumber"][0])] = size
             self.objects.parts_in += 1
             self.objects.bytes_in += size
+
+    def copied_bytes(self) -> int:
+        """Say how much a copy asks for: a range, or a whole object."""
+        if asked := self.headers.get("x-amz-copy-source-range"):
+            first, _, last = asked[6:].partition("-")
+            return int(last) - int(first) + 1
+        return self.objects.size(unquote(self.headers["x-amz-copy-source"]).lstrip("/")) or 0
 
     def decoded(self, length: int) -> int:
         return int(self.headers.get("x-amz-decoded-content-length") or length)

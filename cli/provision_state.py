@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,15 @@ import click
 
 from cli.confirm import YES, confirm
 from cli.output import print_facts, print_json, print_line
-from cli.provision_options import asked, which_options
+from cli.plain import plain
+from cli.provision_options import Asked, asked, which_options
 from cli.provision_output import print_done
 from cli.wiring import user_name
 from fleet.errors import EXIT_GO, BusyError
 from infra.outputs import read_outputs
 from infra.provision.run import held
 from infra.provision.run import refresh as refresh_all
-from infra.stack_process import run_tracks
+from infra.stacks import StackRunner
 from infra.state.locks import is_here, is_stale
 
 
@@ -51,18 +52,16 @@ def outputs(fleet_file: Path, **options: Any) -> int:
     """
     found: dict[str, dict[str, Any]] = {}
     with asked(fleet_file, options) as what:
-        for region, layers in what.request.places:
-            for layer in layers:
-                stack = what.stacks.bare(layer, region)
-                values: Mapping[str, Any] = {}
-                if what.stacks.store.exists(stack.name) is not False:
-                    [values] = run_tracks([stack.reading("output", "--json")])
-                if not values:  # a preview makes a stack, and leaves it empty
-                    what.show.note(f"{stack.stack}: not brought up yet")
-                    continue
-                found[stack.stack] = read_outputs(layer, stack.stack, values).model_dump(
-                    mode="json"
-                )
+        for stack in _chosen(what):
+            values: Mapping[str, Any] = {}
+            if what.stacks.store.exists(stack.name) is not False:
+                values = stack.outputs()
+            if not values:  # a preview makes a stack, and leaves it empty
+                what.show.note(f"{stack.stack}: not brought up yet")
+                continue
+            found[stack.stack] = read_outputs(stack.layer, stack.stack, values).model_dump(
+                mode="json"
+            )
     if options["output"] == "json":
         print_json(found)
         return EXIT_GO
@@ -87,23 +86,27 @@ def unlock(fleet_file: Path, **options: Any) -> int:
     """
     removed = []
     with asked(fleet_file, options) as what:
-        now = what.stacks.ground.now()
-        for region, layers in what.request.places:
-            for layer in layers:
-                stack = what.stacks.bare(layer, region)
-                for lock in what.stacks.store.locks(stack.name):
-                    holder = f"{stack.stack}: {lock.told(now)}"
-                    if is_here(lock) and not is_stale(lock):
-                        raise BusyError(f"{holder}: it is alive. Wait for it, or stop it.")
-                    gone = "is dead" if is_here(lock) else "cannot be seen from here"
-                    click.echo(f"{holder}: {gone}", err=True)
-                    confirm(yes=options["yes"], what="Remove its lock?")
-                    what.stacks.store.remove(lock)
-                    stack.folder.mkdir(parents=True, exist_ok=True)
-                    stack.unclean.touch()  # the next update looks at what is there first
-                    removed.append({"stack": stack.stack, "holder": lock.told(now)})
+        for stack in _chosen(what):
+            for lock in what.stacks.store.locks(stack.name):
+                holder = f"{stack.stack}: {lock.told(what.stacks.ground.now())}"
+                if is_here(lock) and not is_stale(lock):
+                    raise BusyError(f"{holder}: it is alive. Wait for it, or stop it.")
+                gone = "is dead" if is_here(lock) else "cannot be seen from here"
+                click.echo(plain(f"{holder}: {gone}"), err=True)
+                confirm(yes=options["yes"], what="Remove its lock?")
+                what.stacks.store.remove(lock)
+                stack.folder.mkdir(parents=True, exist_ok=True)
+                stack.unclean.touch()  # the next update looks at what is there first
+                removed.append({"stack": stack.stack, "holder": holder})
     if options["output"] == "json":
         print_json({"removed": removed})
     else:
         print_line(f"{len(removed)} locks removed")
     return EXIT_GO
+
+
+def _chosen(what: Asked) -> Iterator[StackRunner]:
+    """Give the stacks that were chosen, as far as they are known without a cluster."""
+    for region, layers in what.request.places:
+        for layer in layers:
+            yield what.stacks.bare(layer, region)

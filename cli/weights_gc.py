@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,15 @@ import click
 from cli.confirm import YES, confirm
 from cli.options import DURATION
 from cli.output import print_json, print_line, print_table
+from cli.provision_options import ALL_OPTIONS
+from cli.provision_options import asked as provisioned
 from cli.weights_options import FLEET_FILE, asked, places_options
 from fleet.units import format_bytes
 from fleet.weights.needs import needed_by
+from infra.weights.deployed import Deployed, LiveRegions
 from infra.weights.gc import Garbage, delete_garbage, find_garbage
-from infra.weights.in_use import releases_in_use
+from infra.weights.in_use import Use
+from infra.weights.places import Places
 
 
 @click.command()
@@ -35,12 +39,24 @@ from infra.weights.in_use import releases_in_use
     show_default=True,
     help="Abort uploads that were begun so long ago.",
 )
+@click.option(
+    "--assume-deployed",
+    "vouched",
+    metavar="RELEASE",
+    multiple=True,
+    help="Do not ask the stacks and clusters: these releases (presets or files) are what runs.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where the regions' contexts are. Default: $KUBECONFIG, or ~/.kube/config",
+)
 @click.option("--dry-run", is_flag=True, help="List what would go, and do nothing.")
 @YES
 @places_options
 def gc(
     fleet_file: Path,
-    keep_previous: int,
     uploads_older_than: float,
     dry_run: bool,
     yes: bool,
@@ -48,8 +64,9 @@ def gc(
 ) -> None:
     """Delete revisions that no release in use needs, and uploads that were left open.
 
-    In use are the fleet file's release, those that any region's stack knows, and those of the
-    latest rollouts. Where that cannot be told, or a bucket keeps no versions, nothing is deleted.
+    In use are the fleet file's release, those that any region runs (its stack's outputs say it)
+    or is told to run, and those of the latest rollouts, here and in the regions' clusters. Where
+    that cannot be established, or a bucket keeps no versions, nothing is deleted.
 
     \b
     Example:
@@ -58,8 +75,7 @@ def gc(
     """
     found = asked(fleet_file, options)
     places = found.places
-    releases = releases_in_use(places.fleet, places.work_dir, options["releases"], keep_previous)
-    needed = needed_by(places.fleet.model, releases)
+    needed = needed_by(places.fleet.model, _use(fleet_file, places, options).releases())
     now_s = places.time.now().timestamp()
     garbage = [
         find_garbage(
@@ -81,6 +97,24 @@ def gc(
     for one in garbage:
         store = places.region(one.region)
         delete_garbage(store, places.lock(store), one, places.say)
+
+
+def _use(fleet_file: Path, places: Places, options: Mapping[str, Any]) -> Use:
+    """Ask all regions, those with a bucket elsewhere too, unless somebody vouches for them."""
+    deployed: dict[str, Deployed] = {}
+    if not options["vouched"]:
+        which = {name: options[name] for name in ("kubeconfig", "work_dir")}
+        with provisioned(fleet_file, {**ALL_OPTIONS, **which}) as what:
+            live = LiveRegions(stacks=what.stacks, say=places.say)
+            deployed = {one.name: live.read(one.name) for one in places.fleet.spec.regions}
+    return Use(
+        fleet=places.fleet,
+        work_dir=places.work_dir,
+        deployed=deployed,
+        vouched=options["vouched"],
+        extra=options["releases"],
+        keep_previous=options["keep_previous"],
+    )
 
 
 def _print_garbage(garbage: Sequence[Garbage]) -> None:

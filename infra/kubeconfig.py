@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -28,13 +30,26 @@ def open_client(
     region: str, kubeconfig: Path, context: str | None, namespace: str = "default"
 ) -> Client:
     """Make a client that waits for no request for ever; raise ConfigError for a wrong file."""
-    try:
+    config = read_config(region, kubeconfig, context)
+    with _reading(region, kubeconfig):
+        timeout = httpx2.Timeout(REQUEST_S)
+        return Client(config=config, namespace=namespace, timeout=timeout, trust_env=False)
+
+
+def read_config(region: str, kubeconfig: Path, context: str | None) -> SingleConfig:
+    """Read one context of a kubeconfig; raise ConfigError for a wrong file."""
+    with _reading(region, kubeconfig):
         config = KubeConfig.from_file(kubeconfig).get(context)
         if config is None:  # without a context it raises instead
             raise KubeconfigError("no context")
         _understand_exec(config)
-        timeout = httpx2.Timeout(REQUEST_S)
-        return Client(config=config, namespace=namespace, timeout=timeout, trust_env=False)
+        return config
+
+
+@contextmanager
+def _reading(region: str, kubeconfig: Path) -> Iterator[None]:
+    try:
+        yield
     except FAULTS as error:
         raise ConfigError(
             f"{region}: {kubeconfig}: {told(error)}. Name a context of it as the region's "

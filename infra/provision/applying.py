@@ -41,7 +41,8 @@ class Applying:
                 results.append(StackResult(stack=plan.stack, layer=plan.layer, status="skipped"))
                 continue
             try:
-                results.append(_result(plan, (yield from act(planned.region, plan))))
+                ended = yield from act(planned.region, plan)
+                results.append(StackResult.of(plan.layer, ended))
             except FleetError as caught:
                 error = caught
                 why = str(caught)
@@ -90,14 +91,3 @@ class Applying:
 
         how = How(refresh=refresh, words=words, watch=lambda events: watch(Tail(events)))
         return (yield from runner.performing(action, how))
-
-
-def _result(plan: StackPlan, ended: UpResult) -> StackResult:
-    return StackResult(
-        stack=ended.stack,
-        layer=plan.layer,
-        status="ok",
-        changes=ended.changes,
-        seconds=ended.seconds,
-        events=str(ended.events or ""),
-    )

@@ -55,16 +55,7 @@ def refreshing(
                     "Give --repair to close them so."
                 )
             ended = yield from repairing(stacks, runner)
-            results.append(
-                StackResult(
-                    stack=ended.stack,
-                    layer=layer,
-                    status="ok",
-                    changes=ended.changes,
-                    seconds=ended.seconds,
-                    events=str(ended.events or ""),
-                )
-            )
+            results.append(StackResult.of(layer, ended))
     except FleetError as error:
         stack = stacks.bare(layer, region).stack
         results.append(StackResult(stack=stack, layer=layer, status="failed", why=str(error)))

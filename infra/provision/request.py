@@ -10,6 +10,7 @@ from fleet.errors import FleetError
 from infra.provision.guard import Allowed, Finding
 from infra.settings import StackLayer
 from infra.stack_events import Touched
+from infra.stacks import UpResult
 
 Status = Literal["ok", "failed", "skipped"]
 
@@ -66,6 +67,18 @@ class StackResult:
     seconds: float = 0.0
     events: str = ""
     why: str = ""  # of a failure
+
+    @classmethod
+    def of(cls, layer: StackLayer, ended: UpResult) -> StackResult:
+        """Sum up a run that ended well."""
+        return cls(
+            stack=ended.stack,
+            layer=layer,
+            status="ok",
+            changes=ended.changes,
+            seconds=ended.seconds,
+            events=str(ended.events or ""),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

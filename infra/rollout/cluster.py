@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 from lightkube import Client
 from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
@@ -22,7 +23,7 @@ from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError
 from infra.frontend import PORT as FRONTEND_PORT
-from infra.kubeconfig import NO_ANSWER, REQUEST_S, open_client, told
+from infra.kubeconfig import NO_ANSWER, REQUEST_S, open_client, read_config, told
 from infra.rollout.checks import EnginePod
 from infra.rollout.endpoint import Endpoint, proxied
 
@@ -63,19 +64,23 @@ class Cluster:
         return open_client(self.region, self.kubeconfig, self.context, self.namespace)
 
     @cached_property
+    def _config(self) -> SingleConfig:
+        return read_config(self.region, self.kubeconfig, self.context)
+
+    @cached_property
     def _http(self) -> httpx2.Client:
         """Client for what pods serve; one of the API server where they are behind it."""
         if self.reach is not None:
             return httpx2.Client(trust_env=False)
         limits = client_adapter.ConnectionParams(timeout=httpx2.Timeout(REQUEST_S), trust_env=False)
-        return client_adapter.Client(self.client.config, limits)
+        return client_adapter.Client(self._config, limits)
 
     def endpoint(self, pod: str, address: str, port: int) -> Endpoint:
         """Give the way to a pod's port."""
         if self.reach is not None:
             url = f"http://{self.reach(address)}:{port}"
         else:
-            url = proxied(self.client.config.cluster.server, self.namespace, pod, port)
+            url = proxied(self._config.cluster.server, self.namespace, pod, port)
         return Endpoint(pod, url, self._http)
 
     def may_ask_pods(self) -> bool:

@@ -1,61 +1,124 @@
 """Establish which releases are in use. What may be deleted follows from it: guesses do not count.
 
-Three sources, all of the working copy: the fleet file, the configuration of every region's serving
-stack (its assignment and the releases that it knows), and the records of the latest rollouts.
+What is deployed says it (`deployed.py`); the working copy adds what it is about to deploy: its
+fleet file, the configuration of every region's serving stack, and the records of its rollouts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
-from fleet.release import Release
-from fleet.rollout.record import Started
-from fleet.rollout.state import OVER
+from fleet.release import Release, release_id
+from fleet.rollout.state import OVER, State
+from infra.provision.ground import FOLDER
 from infra.rollout.journal import Journal
-from infra.rollout.stack import FileConfig
+from infra.rollout.stack import FileConfig, release_of
 from infra.settings import from_config
+from infra.weights.deployed import Deployed
 
-# Where `up` and the lab keep them, below the work folder.
-_STACK_FOLDERS = ("pulumi", "lab/pulumi")
-_RECORD_FOLDERS = ("rollouts", "lab/rollouts")
-
-
-def releases_in_use(
-    fleet: Fleet, work_dir: Path, extra: Iterable[str], keep_previous: int
-) -> Mapping[str, Release]:
-    """Give the releases that may not lose their weights, by what names them.
-
-    `extra`: presets or files that somebody names, for example the next candidate.
-    `keep_previous`: how many finished rollouts somebody may still want to take back.
-    Raises ConfigError where a region's stack or a release of it cannot be read.
-    """
-    found = {f"{fleet.release.name} (fleet file)": fleet.release}
-    for region in fleet.spec.regions:
-        found |= _of_stack(fleet, region.name, _stack_config(work_dir, region.name))
-    found |= _of_records(fleet, work_dir, keep_previous)
-    found |= named_releases(extra)
-    return found
+# Where `up`, the lab and those who joined another's lab keep them, below the work folder.
+_STACK_FOLDERS = (FOLDER, "lab/pulumi", "joined/*/pulumi")
+_RECORD_FOLDERS = ("rollouts", "lab/rollouts", "joined/*/rollouts")
 
 
-def named_releases(names: Iterable[str]) -> Mapping[str, Release]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What says which releases are in use."""
+
+    fleet: Fleet
+    work_dir: Path
+    deployed: Mapping[str, Deployed]  # by region; empty where somebody vouches for what runs
+    vouched: tuple[str, ...] = ()  # releases that somebody says are what is deployed
+    extra: tuple[str, ...] = ()  # presets or files that somebody names: the next candidate
+    keep_previous: int = 2  # rollouts that somebody may still want to take back
+
+    def releases(self) -> Mapping[str, Release]:
+        """Give the releases that may not lose their weights, by what names them.
+
+        Raises ConfigError where a region's stack or a release of it cannot be read.
+        """
+        found = {f"{self.fleet.release.name} (fleet file)": self.fleet.release}
+        found |= self._of_records()
+        found |= named_releases(self.extra)
+        found |= named_releases(self.vouched, "--assume-deployed")
+        for region in self.fleet.spec.regions:
+            found |= self._of_files(region.name)
+        known = {release_id(release): release for release in found.values()}
+        for name, deployed in self.deployed.items():
+            for id_ in sorted(deployed.releases):
+                found[f"{id_} (runs in {name})"] = known.get(id_) or self._recorded(id_, name)
+        return found
+
+    def _of_files(self, region: str) -> Mapping[str, Release]:
+        found: dict[str, Release] = {}
+        files = _stack_configs(self.work_dir, region)
+        deployed = self.deployed.get(region)
+        if not files and not self.vouched and not (deployed and deployed.is_up):
+            raise ConfigError(
+                f"{self.work_dir}: which releases run in {region} is not known here: there is "
+                f"neither state nor configuration of the stack serving-{region}. Give --work-dir "
+                "of the working copy that deploys it, name its state in the fleet file, or say "
+                "which with --assume-deployed RELEASE. Nothing was deleted."
+            )
+        for file in files:
+            found |= _of_stack(self.fleet, region, file)
+        return found
+
+    def _of_records(self) -> Mapping[str, Release]:
+        """Load the releases of rollouts, here and in each cluster: the latest, and open ones."""
+        kept = [
+            (name, state.started)
+            for one in self._rollouts()
+            for number, (name, state) in enumerate(sorted(one.items(), reverse=True))
+            if number < self.keep_previous or state.status not in OVER
+        ]
+        return {
+            f"{id_} (rollout {name})": load_release(begun.releases[id_], beside=self.fleet.path)
+            for name, begun in kept
+            for id_ in sorted({begun.old, begun.new} & begun.releases.keys())
+        }
+
+    def _recorded(self, identity: str, region: str) -> Release:
+        """Load a release that runs from where any rollout says it is."""
+        sources = {
+            id_: source
+            for one in self._rollouts()
+            for state in one.values()
+            for id_, source in state.started.releases.items()
+        }
+        if identity not in sources:
+            raise ConfigError(
+                f"{region}: runs the release {identity}, whose file is not known here. Get the "
+                "working copy that has it (`git pull`), or name the file with --release. "
+                "Nothing was deleted."
+            )
+        return release_of(identity, sources, self.fleet.path)
+
+    def _rollouts(self) -> Iterator[Mapping[str, State]]:
+        """Give what came of each rollout, by its name: of each folder, and of each cluster."""
+        for folder in _RECORD_FOLDERS:
+            files = self.work_dir.glob(f"{folder}/*.jsonl")
+            yield {file.stem: Journal(file).state() for file in files if Journal(file).read()}
+        for region, deployed in self.deployed.items():
+            yield {f"{number:04} in {region}": one for number, one in deployed.rollouts.items()}
+
+
+def named_releases(names: Iterable[str], option: str = "--release") -> Mapping[str, Release]:
     """Load releases that somebody names on the command line."""
-    return {f"{name} (--release)": load_release(name, beside=Path()) for name in names}
+    return {f"{name} ({option})": load_release(name, beside=Path()) for name in names}
 
 
-def _stack_config(work_dir: Path, region: str) -> Path:
+def _stack_configs(work_dir: Path, region: str) -> list[Path]:
     stack = f"serving-{region}"
-    for folder in _STACK_FOLDERS:
-        file = work_dir / folder / stack / f"Pulumi.{stack}.yaml"
-        if file.exists():
-            return file
-    raise ConfigError(
-        f"{work_dir}: which releases run in {region} is not known here: there is no "
-        f"configuration of the stack {stack}. Give --work-dir of the working copy that deploys it, "
-        "or get it with `k3fleet rollout sync`. Nothing was deleted."
-    )
+    return [
+        file
+        for folder in _STACK_FOLDERS
+        for file in sorted(work_dir.glob(f"{folder}/{stack}/Pulumi.{stack}.yaml"))
+    ]
 
 
 def _of_stack(fleet: Fleet, region: str, file: Path) -> Mapping[str, Release]:
@@ -68,24 +131,3 @@ def _of_stack(fleet: Fleet, region: str, file: Path) -> Mapping[str, Release]:
             "Add it to `releases` there. Nothing was deleted."
         )
     return {f"{name} ({region})": release for name, release in options.releases.items()}
-
-
-def _of_records(fleet: Fleet, work_dir: Path, keep_previous: int) -> Mapping[str, Release]:
-    """Load the releases of rollouts: those that are not over, and the latest of the others."""
-    found: dict[str, Release] = {}
-    for folder in _RECORD_FOLDERS:
-        records = sorted((work_dir / folder).glob("*.jsonl"), reverse=True)
-        for number, file in enumerate(records):
-            journal = Journal(file)
-            started = next((e for e in journal.read() if isinstance(e, Started)), None)
-            if started is not None and (
-                number < keep_previous or journal.state().status not in OVER
-            ):
-                names = {started.old, started.new} & started.releases.keys()
-                found |= {
-                    f"{id_} (rollout {file.stem})": load_release(
-                        started.releases[id_], beside=fleet.path
-                    )
-                    for id_ in sorted(names)
-                }
-    return found

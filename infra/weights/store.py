@@ -22,7 +22,7 @@ from fleet.weights.findings import Seen
 from fleet.weights.notes import Held
 from fleet.weights_spec import StoreSpec
 from infra.weights.digests import md5_header
-from infra.weights.store_errors import AbsentError, ChangedError, asked
+from infra.weights.store_errors import AbsentError, ChangedError, UntoldError, asked
 
 CHUNK_BYTES = 4 * 1024 * 1024
 _BREAKS = 5  # a body may break off so often without bringing anything
@@ -91,8 +91,13 @@ class Store:
 
     def check_region(self) -> None:
         """Raise ConfigError when the bucket is not where the fleet file says."""
-        with asked(self.place):
-            answer = self.client.head_bucket(Bucket=self.spec.bucket)
+        try:
+            with asked(self.place):
+                answer = self.client.head_bucket(Bucket=self.spec.bucket)
+        except UntoldError:
+            with asked(self.place):  # the same refusal, with its reason
+                self.client.list_objects_v2(Bucket=self.spec.bucket, MaxKeys=1)
+            raise
         found = answer.get("BucketRegion")
         if found and self.spec.endpoint_url is None and found != self.spec.region:
             raise ConfigError(
@@ -137,6 +142,9 @@ class Store:
                 )
         except AbsentError:
             return None
+        except UntoldError:
+            self.small(key, 0)  # the same refusal, with its reason: expired credentials, mostly
+            raise
         held = Held(bytes=answer["ContentLength"], etag=answer["ETag"])
         return Seen(held=held, crc64nvme=_whole_crc(answer))
 

@@ -42,6 +42,10 @@ class CredentialsError(StoreError):
     """Nobody says who we are, or not any more."""
 
 
+class UntoldError(StoreError):
+    """The store refused a HEAD request, whose answer has no body that says why."""
+
+
 class BusyStoreError(StoreError):
     """The store still asks for less after all tries."""
 
@@ -59,6 +63,7 @@ _DENIED = frozenset({"AccessDenied", "AllAccessDisabled", "Forbidden", "403"})
 _BUSY = frozenset(
     {"SlowDown", "503", "ServiceUnavailable", "Throttling", "ThrottlingException", "500"}
 )
+_UNTOLD = frozenset({"400"})
 _OTHER_REGION = frozenset(
     {"PermanentRedirect", "IllegalLocationConstraintException", "AuthorizationHeaderMalformed"}
 )
@@ -125,6 +130,10 @@ def _refused(error: ClientError, where: str) -> Exception:  # noqa: PLR0911 - on
         return BusyStoreError(
             f"{where}: still too busy after all tries ({code}). "
             "Run it again with a lower --rate or --concurrency: what is done stays done."
+        )
+    if code in _UNTOLD:
+        return UntoldError(
+            f"{where}: the store refused to say what is there ({said}). Run it again."
         )
     return StoreError(f"{where}: the store refused: {code}: {said}. Look it up in its manual.")
 

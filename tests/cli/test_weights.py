@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from s3_servers import CREDENTIALS, s3_server
+from provision_place import Place
+from s3_servers import CREDENTIALS
 from weights_site import BUCKETS, SOURCE, Site, model_files, shard_name
 
 from cli.main import main
@@ -21,17 +22,12 @@ OLD = "0" * 40
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_server("moto", tmp_path_factory.mktemp("moto")) as found:
-        yield found
-
-
 @pytest.fixture
-def site(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(moto_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    made = Site(folder=tmp_path, kind="moto", url=url)
+    made = Site(folder=tmp_path, kind="moto", url=moto_url)
     made.make_buckets()
     made.publish(FILES)
     return made
@@ -97,7 +93,7 @@ def test_gc_deletes_only_with_a_yes(site: Site, run: Run) -> None:
     old = f"{site.prefix}/{OLD}/k3fleet-manifest.json"
     site.client.put_object(Bucket=EAST, Key=old, Body=b"{}")
     assert run("gc")[0] == 3  # no stack says what runs
-    folder = site.work_dir / "pulumi/serving-us-east"
+    folder = site.work_dir / "stacks/serving-us-east"
     folder.mkdir(parents=True)
     told = {"fleet": str(site.fleet_file), "region": "us-east", "kubeconfig": "/kube"}
     config = {f"k3fleet-serving:{key}": value for key, value in told.items()}
@@ -160,3 +156,53 @@ def test_without_the_section_it_says_what_to_write(site: Site, run: Run) -> None
     code, _, said = run("status")
     assert code == 3
     assert "weights: not set" in said
+
+
+# What is deployed, for gc.
+
+
+@pytest.fixture
+def deployed(site: Site, place: Place) -> Place:
+    """The fleet is up, in a state that can be read, and its cluster answers."""
+    site.write_fleet()  # `place` has written another one
+    listed = f"/api/v1/namespaces/{site.fleet().spec.namespace}/configmaps"
+    place.cluster.objects[listed] = {"kind": "ConfigMapList", "metadata": {}, "items": []}
+    name = "state/.pulumi/stacks/k3fleet-serving/serving-us-east.json"
+    file = site.work_dir / "stacks" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    return place
+
+
+def runs(place: Place, *releases: str) -> None:
+    """Have the stack's outputs name releases."""
+    replicas = {f"r{number}": release for number, release in enumerate(releases)}
+    place.pulumi.answer({"output": place.outputs(serial=1, releases=replicas)})
+
+
+def test_gc_keeps_what_the_stacks_outputs_name(site: Site, run: Run, deployed: Place) -> None:
+    """Another working copy may have deployed it."""
+    runs(deployed, site.fleet().release_id)
+    code, _, said = run("gc", "--dry-run")
+    assert code == 0, said
+    runs(deployed, "elsewhere-12345678")
+    code, _, said = run("gc", "--yes")
+    assert code == 3
+    assert "runs the release elsewhere-12345678" in said
+
+
+@pytest.mark.parametrize("away", ["state", "cluster"])
+def test_gc_deletes_nothing_where_it_cannot_ask(
+    site: Site, run: Run, deployed: Place, away: str
+) -> None:
+    """Unless somebody types what runs."""
+    if away == "state":
+        deployed.pulumi.answer({"output": {"code": 1}})
+    else:
+        runs(deployed, site.fleet().release_id)
+        deployed.cluster.objects.clear()
+    code, _, said = run("gc", "--yes")
+    assert code == 3
+    assert "cannot be established" in said
+    assert "--assume-deployed RELEASE" in said
+    assert run("gc", "--dry-run", "--assume-deployed", "vllm-tp8-dcp8")[0] == 0

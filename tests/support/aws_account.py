@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import service_models
 from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID
 
 from infra.bootstrap.calls import Aws
+
+service_models.share()
 
 ACCOUNT = DEFAULT_ACCOUNT_ID
 OTHER_ACCOUNT = "999999999999"

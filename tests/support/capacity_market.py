@@ -15,10 +15,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
+import service_models
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.servicequotas.responses import ServiceQuotasResponse
+
+service_models.share()
 
 RACK = "u-p6e-gb300x72"
 ZONE = "us-east-1-dfw-2a"

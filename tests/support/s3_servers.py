@@ -21,9 +21,6 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import boto3
-from botocore.config import Config
-
 # The least size of a part is 5 MiB; the tests send small ones.
 MOTO = """
 import sys
@@ -57,20 +54,6 @@ def s3_server(kind: str, folder: Any) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def client(url: str) -> Any:
-    """Make a client for the test's own requests."""
-    return boto3.client(
-        "s3",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",  # noqa: S106 - no store here looks at it
-        config=Config(
-            retries={"total_max_attempts": 1}, request_checksum_calculation="when_required"
-        ),
-    )
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

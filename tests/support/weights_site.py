@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import random
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,8 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import boto3
 import yaml
-from s3_servers import CHECKSUM, CREDENTIALS, Proxy, client
+from botocore.config import Config
+from s3_servers import CHECKSUM, Proxy
 
 from fleet.load import Fleet, load_fleet
 from fleet.weights.needs import WeightSet, needed_by
@@ -27,7 +26,6 @@ from infra.weights.fill import Filling
 from infra.weights.lock import LOCK
 from infra.weights.places import Places
 from infra.weights.work import Limits
-from lab.interrupts import Interrupted, interruptible
 
 SOURCE, BUCKETS = "k3-source", {"us-east": "k3-us-east", "eu-west": "k3-eu-west"}
 PART_BYTES = 4096
@@ -46,6 +44,20 @@ def model_files(shards: int, seed: int = 1, shard_bytes: int = 3 * PART_BYTES) -
     files["config.json"] = b"{}"
     files["tokenizer.json"] = rng.randbytes(900)
     return files
+
+
+def client(url: str) -> Any:
+    """Make a client for the test's own requests."""
+    return boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",  # noqa: S106 - no store here looks at it
+        config=Config(
+            retries={"total_max_attempts": 1}, request_checksum_calculation="when_required"
+        ),
+    )
 
 
 _numbers = itertools.count(1)
@@ -180,9 +192,9 @@ class Site:
     def sync(self, check_by: CheckBy = "reading", limits: Limits = SMALL_LIMITS) -> None:
         self.filling(check_by, limits).run(lambda _works: None)
 
-    def start(self) -> subprocess.Popen[str]:
-        """Begin a sync in a process of its own, which may be killed."""
-        told = {
+    def told(self) -> dict[str, Any]:
+        """Say what another process needs to be the same site."""
+        return {
             "folder": str(self.folder),
             "kind": self.kind,
             "url": self.url,
@@ -191,20 +203,8 @@ class Site:
             "regions": list(self.regions),
             "prefix": self.prefix,
         }
-        return subprocess.Popen(
-            [sys.executable, __file__, json.dumps(told)],
-            env={**CREDENTIALS, "PYTHONPATH": ":".join(sys.path)},
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
 
-
-if __name__ == "__main__":
-    TOLD = json.loads(sys.argv[1])
-    SITE = Site(**{**TOLD, "folder": Path(TOLD["folder"]), "regions": tuple(TOLD["regions"])})
-    try:
-        with interruptible():
-            SITE.sync()
-    except Interrupted as interrupted:
-        sys.exit(interrupted.exit_code)
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Site:
+        """Make it from what was said."""
+        return cls(**{**told, "folder": Path(told["folder"]), "regions": tuple(told["regions"])})

@@ -18,6 +18,7 @@ from infra.clouds.aws.roles import ROLE_NAME_MAX
 
 ENTRY = Path(infra.clouds.__file__).parents[1] / "cluster"
 LONG_REGION = f"r{'0' * 39}"  # 40 characters, the most that a fleet file allows
+SERVICES = botocore.session.get_session()  # reads the model of a service once
 LONG_RACK = f"a{'0' * 35}"
 
 # Resource type, path in its inputs, service, name of the list of words in the service's model.
@@ -71,7 +72,7 @@ def test_words_are_those_of_the_service(
     found: dict[str, Registration], kind: str, path: str, service: str, shape: str
 ) -> None:
     """A misspelt one is refused only in the account, after half of the cluster is made."""
-    model = botocore.session.get_session().get_service_model(service)
+    model = SERVICES.get_service_model(service)
     known = set(model.shape_for(shape).enum)
     used = {
         value
@@ -85,7 +86,7 @@ def test_words_are_those_of_the_service(
 
 def test_the_longest_names_fit(found: dict[str, Registration]) -> None:
     """AWS refuses them only when it is asked to make the thing."""
-    shape = botocore.session.get_session().get_service_model("eks").shape_for("ClusterName")
+    shape = SERVICES.get_service_model("eks").shape_for("ClusterName")
     limits = {
         "aws:eks/cluster:Cluster": ("name", shape.metadata["max"]),
         "aws:iam/role:Role": ("name", ROLE_NAME_MAX),

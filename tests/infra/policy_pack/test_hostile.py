@@ -77,9 +77,10 @@ JUDGED: tuple[Policy, ...] = policies(date(2026, 1, 1))[: -len(LINTED)]
 def test_no_shape_of_a_resource_breaks_a_policy(props: Any, provider: Any) -> None:
     """A traceback in a pack stops an update without saying what is wrong."""
     for kind in TYPES:
+        item = resource(kind, props, provider)
         for policy in JUDGED:
             if policy.one:
-                found = policy.one(resource(kind, props, provider), {})
+                found = policy.one(item, {})
                 assert all(isinstance(str(fault), str) for fault in found)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from s3_servers import CREDENTIALS, Proxy, proxy, s3_server
+from s3_servers import CREDENTIALS, Proxy, proxy
+from weights_forks import Forks, forks
 from weights_site import Site
 
 MakeSite = Callable[..., Site]
@@ -24,15 +25,10 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="package")
-def moto_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_server("moto", tmp_path_factory.mktemp("moto")) as url:
-        yield url
-
-
-@pytest.fixture(scope="package")
-def ministack_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_server("ministack", tmp_path_factory.mktemp("ministack")) as url:
-        yield url
+def sync_forks() -> Iterator[Forks]:
+    """Syncs in processes of their own, which may be killed."""
+    with forks() as found:
+        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,15 +13,19 @@ from weights_site import BUCKETS, Site, model_files
 
 from fleet.errors import ConfigError
 from fleet.load import load_release
+from fleet.release import release_id
 from fleet.rollout.record import Asked, Place, RecordedStep, Started
+from fleet.rollout.state import read_state
 from fleet.weights.needs import WeightSet, needed_by
 from infra.rollout.journal import Journal
+from infra.weights.deployed import Deployed
 from infra.weights.gc import delete_garbage, find_garbage
-from infra.weights.in_use import releases_in_use
+from infra.weights.in_use import Use
 
 MakeSite = Callable[..., Site]
 EAST = BUCKETS["us-east"]
 FILES = model_files(2)
+ABORTED = Asked(at_s=2.0, by="ann", command="abort")
 OLD, STRANGE = "0" * 40, "somebody-elses"
 
 
@@ -93,7 +99,7 @@ def test_without_versions_nothing_is_deleted(make_site: MakeSite) -> None:
 
 
 def write_stack(site: Site, releases: list[str], assignment: dict[str, str]) -> None:
-    folder = site.work_dir / "pulumi/serving-us-east"
+    folder = site.work_dir / "stacks/serving-us-east"
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "fleet": str(site.fleet_file),
@@ -106,9 +112,27 @@ def write_stack(site: Site, releases: list[str], assignment: dict[str, str]) -> 
     (folder / "Pulumi.serving-us-east.yaml").write_text(yaml.safe_dump(content))
 
 
-def in_use(site: Site, *extra: str, keep: int = 2) -> set[str]:
-    found = releases_in_use(site.fleet(), site.work_dir, extra, keep)
+def in_use(site: Site, *extra: str, keep: int = 2, **more: Any) -> set[str]:
+    found = use(site, extra=extra, keep_previous=keep, **more).releases()
     return {release.name for release in found.values()}
+
+
+def use(site: Site, **more: Any) -> Use:
+    return Use(**{"fleet": site.fleet(), "work_dir": site.work_dir, "deployed": {}, **more})
+
+
+def started(old: str, new: str, sources: dict[str, str]) -> Started:
+    place = Place(replica="r", rack="us-east-r1", region="us-east")
+    return Started(
+        at_s=1.0,
+        by="ann",
+        old=old,
+        new=new,
+        steps=(RecordedStep(wave="w", places=(place,)),),
+        on_fail="hold",
+        reruns=0,
+        releases=sources,
+    )
 
 
 def test_the_stacks_and_the_latest_rollouts_are_in_use(make_site: MakeSite) -> None:
@@ -117,21 +141,11 @@ def test_the_stacks_and_the_latest_rollouts_are_in_use(make_site: MakeSite) -> N
     write_stack(site, ["vllm-tp8"], {})
     names = {"1": ("sglang-tp8-dcp8", "sglang-tp8-dcp8-dspark"), "2": ("vllm-tp8", "vllm-pd-2p1d")}
     for number, (old, new) in names.items():
-        place = Place(replica="r", rack="us-east-r1", region="us-east")
-        started = Started(
-            at_s=1.0,
-            by="ann",
-            old=old,
-            new=new,
-            steps=(RecordedStep(wave="w", places=(place,)),),
-            on_fail="hold",
-            reruns=0,
-            releases={old: old, new: new},
-        )
+        begun = started(old, new, {old: old, new: new})
         record = Journal(site.work_dir / f"rollouts/000{number}.jsonl")
-        record.append(started)
+        record.append(begun)
         assert {old, new} <= in_use(site, keep=0)  # nobody knows yet which of them stays
-        record.append(Asked(at_s=2.0, by="ann", command="abort"))
+        record.append(ABORTED)
         assert record.state().status == "aborted"
     assert in_use(site, keep=0) == {"vllm-tp8-dcp8", "vllm-tp8"}
     assert in_use(site, keep=1) == {"vllm-tp8-dcp8", "vllm-tp8", "vllm-pd-2p1d"}
@@ -139,12 +153,43 @@ def test_the_stacks_and_the_latest_rollouts_are_in_use(make_site: MakeSite) -> N
     assert "trtllm-tep8" in in_use(site, "trtllm-tep8")
 
 
+def test_what_a_region_runs_counts_whoever_deployed_it(make_site: MakeSite) -> None:
+    """The stack's outputs name releases by id; the records say where each is read from."""
+    site = make_site()
+    running = release_id(load_release("vllm-tp8", beside=Path()))
+    up = Deployed(is_up=True, releases=frozenset({running, site.fleet().release_id}))
+    with pytest.raises(ConfigError, match=f"runs the release {running}.*Nothing was deleted"):
+        in_use(site, deployed={"us-east": up})
+    assert in_use(site, "vllm-tp8", deployed={"us-east": up}) == {"vllm-tp8-dcp8", "vllm-tp8"}
+    begun = {3: read_state([started("x", running, {running: "vllm-tp8"}), ABORTED])}
+    recorded = replace(up, rollouts=begun)
+    assert in_use(site, keep=0, deployed={"us-east": recorded}) == {"vllm-tp8-dcp8", "vllm-tp8"}
+
+
+def test_rollouts_that_others_drove_are_in_use(make_site: MakeSite) -> None:
+    """What they may go back to runs nowhere at the moment."""
+    site = make_site()
+    known = {name: name for name in ("vllm-tp8", "vllm-pd-2p1d", "sglang-tp8-dcp8")}
+    begun = {
+        9: read_state([started("sglang-tp8-dcp8", "vllm-tp8", known), ABORTED]),
+        10: read_state([started("vllm-tp8", "vllm-pd-2p1d", known), ABORTED]),
+    }
+    deployed = {"us-east": Deployed(is_up=True, rollouts=begun)}
+    assert in_use(site, keep=1, deployed=deployed) == {"vllm-tp8-dcp8", "vllm-tp8", "vllm-pd-2p1d"}
+    assert "sglang-tp8-dcp8" in in_use(site, keep=2, deployed=deployed)
+
+
+def test_somebody_may_vouch_for_what_runs(make_site: MakeSite) -> None:
+    """State and clusters may be out of reach for good; then a name has to be typed."""
+    assert in_use(make_site(), vouched=("vllm-tp8",)) == {"vllm-tp8-dcp8", "vllm-tp8"}
+
+
 def test_a_draft_of_a_release_in_use_is_needed(make_site: MakeSite) -> None:
     """The revision of a draft is a folder of its own."""
     site = make_site()
     write_stack(site, ["vllm-tp8-dcp8-dspark"], {})
     fleet = site.fleet()
-    needed = needed_by(fleet.model, releases_in_use(fleet, site.work_dir, (), 0))
+    needed = needed_by(fleet.model, use(site, keep_previous=0).releases())
     draft = load_release("vllm-tp8-dcp8-dspark", beside=Path()).speculation
     assert draft is not None
     assert draft.revision in {weights.revision for weights in needed}
