@@ -69,10 +69,8 @@ def record(here: Here) -> Path:
     [
         ("never-ready", "ready", "after the deadline `ready`"),
         ("blocks", "registered", "kv_cache_block_size is 64, not 128"),
-        ("no-cache", "registered", "runtime_config.kv_event_publishing_enabled is False, not True"),
         ("garbage", "smoke", "e01-0: plain: does not say 42"),
         ("leaks", "smoke", "max_marker_leaks: 5 of 5 answers to our own questions"),
-        ("empty", "smoke", "max_empty_answers: 5 of 5 answers to our own questions"),
         ("slow", "gates", "max_ttft_ratio: "),
     ],
 )
