@@ -138,5 +138,6 @@ def test_the_documented_strategy_is_the_default(tmp_path: Path) -> None:
     """People copy it from there, and nothing else may change by that."""
     text = (DEMO.parents[1] / "docs/rollout.md").read_text()
     path = tmp_path / "strategy.yaml"
-    path.write_text(text.split("```yaml\n")[1].split("```")[0])
+    section = text.split("## The strategy file")[1]
+    path.write_text(section.split("```yaml\n")[1].split("```")[0])
     assert load_strategy(path) == Strategy()
