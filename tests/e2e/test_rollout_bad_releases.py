@@ -32,7 +32,9 @@ waves:
   - scope: canary
     soak: 1s
     gates: {min_requests: 10, min_replica_requests: 10, hit_recovery: 5s}
-  - {scope: rest, soak: 1s}
+  - scope: rest
+    soak: 1s
+    gates: {min_requests: 10, min_replica_requests: 10, hit_recovery: 5s}
 at_once: {per_rack: 1, per_region: 1, regions: 1}
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 60s, registered: 60s, gates: 2m}
