@@ -48,6 +48,13 @@ REGIONS = [*preset_cases(), *variants()]
 # The first region of each namespace; the others there have the same policies.
 PLATFORMS = list({case.place: case for case in reversed(REGIONS)}.values())
 UNKNOWN = "notAField"
+# What the GPU operator brings, and a pod that asks its node for a report names.
+RUNTIME_CLASS = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
 # The operator cannot change a graph's engine, so there Pulumi replaces the object on purpose.
 NEXT_RELEASE: Mapping[Backend, str] = {"lws": "sglang-tp8-dcp8", "dgd": "vllm-tp8-dcp8-dspark"}
 
@@ -61,6 +68,7 @@ def plane(
     if not spec.available:
         pytest.skip("no upstream definitions on this machine")
     with running(spec, tmp_path_factory.mktemp("plane")) as started:
+        assert refused(started, [RUNTIME_CLASS], keep=True) == []
         for case in PLATFORMS:
             assert refused(started, case.objects("platform"), keep=True) == []
         started.check_policies()
