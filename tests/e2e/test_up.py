@@ -313,9 +313,13 @@ def test_of_two_updates_at_once_one_is_refused(site: Site) -> None:
     """With whose it is and for how long, and exit code 9."""
     site.forget_serving()
     first = site.start("up", "--yes")
-    site.in_the_middle(first, steps=1)
-    assert site.run("up", "--yes") == 9
-    assert f"process {first.pid}@{socket.gethostname()}" in site.err
+    engine = site.in_the_middle(first, steps=1)
+    engine.suspend()  # so that it is not over when the other one looks
+    try:
+        assert site.run("up", "--yes") == 9
+        assert f"process {first.pid}@{socket.gethostname()}" in site.err
+    finally:
+        engine.resume()
     assert site.end(first) == 0, site.err
 
 
