@@ -66,8 +66,9 @@ def run(layer: Layer) -> None:
     except FleetError as error:
         raise pulumi.RunError(str(error)) from error
     before = _Deployed()
-    serial = before.output("serial") if layer == "serving" else pulumi.Output.from_input(None)
-    newest = serial.apply(lambda found: _require_newest(found, settings))
+    # The provider, and so all else, waits for this read in both layers: every step of the engine
+    # writes the file that is read here, and who reads it meanwhile may find it empty.
+    newest = before.output("serial").apply(lambda found: _require_newest(found, settings))
     provider = _provider(fleet.spec.name, settings, newest)
     cluster = Namespace.get("cluster", CLUSTER_NAMESPACE, pulumi.ResourceOptions(provider=provider))
     uid = pulumi.Output.all(before.output("cluster_uid"), cluster.metadata).apply(_require_same)

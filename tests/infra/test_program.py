@@ -141,6 +141,22 @@ def test_a_users_mistake_ends_the_program_without_a_traceback() -> None:
 
 
 @pytest.mark.parametrize("layer", ["platform", "serving"])
+def test_the_state_is_read_before_the_engine_writes_it(
+    demo: Fleet, tmp_path: Path, layer: Layer
+) -> None:
+    """A stack that reads itself beside the first step that is saved may find an empty file."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("")
+    stack = {"fleet": str(demo.path), "region": "us-east", "kubeconfig": str(kubeconfig)}
+    pulumi.runtime.set_all_config({f"k3fleet-test:{key}": value for key, value in stack.items()})
+    monitor = Monitor()
+    run_in(monitor, lambda: run(layer))
+    [provider] = [item for item in monitor.requests if item.type.startswith("pulumi:providers:")]
+    needed = provider.propertyDependencies["kubeconfig"].urns
+    assert any("pulumi:pulumi:StackReference" in urn for urn in needed)
+
+
+@pytest.mark.parametrize("layer", ["platform", "serving"])
 def test_nothing_is_made_in_another_cluster(demo: Fleet, tmp_path: Path, layer: Layer) -> None:
     """Plain `pulumi up` too must notice that a kubeconfig leads elsewhere since last time."""
     kubeconfig = tmp_path / "kubeconfig"
