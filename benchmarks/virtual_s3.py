@@ -149,6 +149,8 @@ class Handler(BaseHTTPRequestHandler):
             first, _, last = asked[6:].partition("-")
             start, end = int(first), min(int(last) + 1, size)
         headers = {**self.described(path), "Content-Length": str(end - start)}
+        if asked:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
         self.reply(206 if asked else 200, b"", headers)
         if path in self.objects.small:
             self.wfile.write(self.objects.small[path][start:end])
