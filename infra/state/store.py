@@ -15,6 +15,7 @@ from typing import Protocol
 
 from fleet.errors import ApplyError
 from fleet.units import format_duration
+from infra.redaction import Redactor
 
 _LAST_PID = 2**31 - 1  # pid_t of every system that Pulumi runs on
 
@@ -60,7 +61,8 @@ class Lock:
         """Name holder and age: `process 12@host of me, for 4m 2s`."""
         age_s = self.age_s(now)
         age = "of unknown age" if age_s is None else f"for {format_duration(round(age_s))}"
-        return f"process {self.pid}@{self.host} of {self.user}, {age}"
+        # Whoever can write to the state has chosen these words.
+        return Redactor().text(f"process {self.pid}@{self.host} of {self.user}, {age}")
 
     @classmethod
     def read(cls, place: str, text: str) -> Lock:

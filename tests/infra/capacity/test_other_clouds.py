@@ -1,7 +1,7 @@
 """Claims about reading capacity in Google's and Oracle's clouds, with messages of their shape.
 
 The SDKs are optional and not installed with the tests: what they answer is written down here,
-after google-cloud-compute 1.57 and oci 2.189. Where one is installed its own classes are used.
+after google-cloud-compute 1.57 and oci 2.189.
 """
 
 from __future__ import annotations

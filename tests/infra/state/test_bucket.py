@@ -14,7 +14,7 @@ from fleet.errors import AccountError, ApplyError, BusyError, StateError
 from infra.provision.account_aws import require_account
 from infra.state.bucket import BucketState
 from infra.state.locks import release_stale_locks
-from infra.state.store import StackName
+from infra.state.store import Lock, StackName
 
 NAME = StackName(project="k3fleet-serving", stack="serving-us-east")
 NOW = datetime(2026, 11, 30, 12, 10, tzinfo=UTC)
@@ -77,6 +77,13 @@ def test_a_lock_names_its_holder_and_its_age(store: BucketState, endpoint: str) 
     store.remove(lock)
     store.remove(lock)  # somebody else was faster
     assert store.locks(NAME) == []
+
+
+def test_a_lock_shows_no_secret() -> None:
+    """Its words are those of whoever can write to the state."""
+    planted = "hf_abcdefghijklmnopqrst"
+    text = json.dumps({**LOCK, "username": planted})
+    assert planted not in Lock.read("lock", text).told(NOW)
 
 
 def test_a_lock_that_is_none_is_not_removed(store: BucketState, endpoint: str) -> None:
