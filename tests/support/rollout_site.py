@@ -10,6 +10,7 @@ from typing import Any
 from fleet.errors import ApplyError, BusyError
 from fleet.load import Fleet
 from fleet.release import Release
+from fleet.release_set import release_set
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import Counts, Reading, ReplicaCounts
 from fleet.rollout.record import Phase, Place, RecordedStep, Started
@@ -85,6 +86,13 @@ class FakeStack:
 
     def release(self, identity: str) -> Release:
         return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
+
+    def set_of(self, identity: str) -> str:
+        return release_set(self.release(identity))
+
+    def sets(self, without: Collection[str]) -> frozenset[str]:
+        names = set(REPLICAS) - set(without)
+        return frozenset(self.set_of(self.assigned.get(n, self.fleet.release_id)) for n in names)
 
     def rendered(self, instead: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
         assigned = {**self.assigned, **(instead or {})}

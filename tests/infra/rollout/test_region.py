@@ -51,7 +51,7 @@ class Cluster:
             for pod in pods_of(name, release)
         ]
 
-    def frontends(self) -> tuple[Endpoint, ...]:
+    def frontends(self, _set: str = "") -> tuple[Endpoint, ...]:
         return (Endpoint("frontend", f"http://{self.host}:{FRONTEND_PORT}", HTTP),)
 
     def workers(self) -> Mapping[str, str]:
@@ -84,8 +84,8 @@ def pages(port: int, text: str, host: str) -> Iterator[None]:
 
 def region(cluster: Cluster, probe: Any = None) -> SiteRegion:
     class Stack:
-        def release(self, identity: str) -> str:
-            return f"release {identity}"
+        def release(self, identity: str) -> Release:
+            return RELEASE.model_copy(update={"name": identity})
 
     return SiteRegion(
         cluster=cluster,  # type: ignore[arg-type]
