@@ -18,6 +18,8 @@ from lab.log import log
 from lab.pods import RELIST_PAUSE_S, WATCH_TIMEOUT_S
 from lab.volumes import Kind, Volume, files_of, show
 
+# Until a process has heard of a change: far above what the watch takes.
+MOUNTED_S = 2.0
 _KINDS: Mapping[Kind, type[ConfigMap] | type[Secret]] = {"ConfigMap": ConfigMap, "Secret": Secret}
 
 
