@@ -38,7 +38,7 @@ class Planning:
             require_account(self.stacks, region)
             for layer in layers:
                 if new and layer in IN_CLUSTER:  # it stands on what is not there yet
-                    plans.append(self._put_off(layer, region))
+                    plans.append((yield from self._put_off(layer, region)))
                     continue
                 plan = yield from self.stack(layer, region)
                 new = new or plan.new
@@ -135,10 +135,15 @@ class Planning:
                     f"Destroy it first, or both: leave --layer {layers[-1]} out."
                 )
 
-    def _put_off(self, layer: StackLayer, region: str) -> StackPlan:
-        runner = self.stacks.bare(layer, region)
+    def _put_off(self, layer: StackLayer, region: str) -> Track[StackPlan]:
+        """Leave a layer for later; a cluster that is there already is looked at all the same."""
         new = not self._exists(layer, region)
-        return StackPlan(stack=runner.stack, layer=layer, new=new, put_off=True)
+        if self.stacks.region(region).is_there:
+            runner = self.stacks.runner(layer, region)
+            deployed = Remembered() if new else (yield from runner.remembering())
+            require_cluster(self.stacks, runner, deployed)
+        stack = self.stacks.bare(layer, region).stack
+        return StackPlan(stack=stack, layer=layer, new=new, put_off=True)
 
     def _exists(self, layer: StackLayer, region: str) -> bool:
         """Say whether a stack was created; where this cannot be seen, it counts as there."""

@@ -66,6 +66,20 @@ def test_a_namespace_of_another_fleet_is_refused(place: Place) -> None:
     assert "belongs to region us-east of fleet other" in place.err
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_wrong_context_is_found_before_anybody_is_asked(place: Place, known: bool) -> None:
+    """What stands on a layer that is new is planned later; its cluster is there all the same."""
+    place.write("us-east", cluster={"name": "prod"})
+    if known:
+        place.brought_up()
+        place.pulumi.answer({"platform-us-east output": place.outputs(cluster_uid="another")})
+    else:
+        place.cluster.namespace("k3", fleet="other", region="us-east")
+    assert place.run("up") == 11, place.err
+    assert "Give --yes" not in place.err
+    assert place.pulumi.asked("up") == []
+
+
 def test_a_cluster_that_does_not_answer_is_said_at_once(place: Place) -> None:
     """A refresh would otherwise take it for an empty one."""
     place.brought_up()
