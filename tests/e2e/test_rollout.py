@@ -121,6 +121,22 @@ def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab:
     assert seen.faults == []
 
 
+def test_the_report_has_figures_of_all_of_it(shared: Here, lab: Lab) -> None:
+    """Of both regions, while the driver drove; frontends counted no error either."""
+    ended = shared.run("rollout", "report", FILE, "--rollout", "1", "-o", "json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert (told["status"], all(step["whole"] for step in told["steps"])) == ("done", True)
+    assert {region["name"]: region["fewest"] for region in told["regions"]} == {
+        "east": 1,
+        "west": 1,
+    }
+    assert all(look["error_rate"] in (0, None) for r in told["regions"] for look in r["looks"])
+    assert any(look["ttft_mean_s"] for r in told["regions"] for look in r["looks"])
+    assert told["missing"] == ["What clients saw: give the folder of a load test with --load."]
+    assert "default-src" in Path(told["page"]).read_text()
+
+
 def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
     """Killed four times, in two updates among them, and interrupted; nothing is done twice."""
     ends = (
