@@ -132,6 +132,7 @@ class GatewayValues:
     sets: Sets
     elsewhere: Elsewhere | None = None
     traffic: Traffic = Traffic()
+    root: str = ""  # before the folders that the file names, as this process sees them
     cpus: int = CPUS
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
@@ -171,7 +172,8 @@ def gateway_values(
         max_request_bytes=edge.max_request_bytes,
         requests_per_minute=None if options.bare else edge.requests_per_minute,
         sets=_sets(sets, namespace),
-        elsewhere=_elsewhere(fleet, region),
+        elsewhere=_elsewhere(fleet, region, options),
+        root=options.gateway_root,
     )
 
 
@@ -197,12 +199,12 @@ def _sets(sets: Sequence[str], namespace: str) -> Sets:
     )
 
 
-def _elsewhere(fleet: Fleet, region: str) -> Elsewhere | None:
+def _elsewhere(fleet: Fleet, region: str, options: Options) -> Elsewhere | None:
     """Name the gateways of all other regions that say where they are."""
+    said = {spec.name: spec.gateway_address for spec in fleet.spec.regions if spec.gateway_address}
+    here = {name: options.gateway_addresses.get(name, text) for name, text in said.items()}
     peers = tuple(
-        address
-        for other in fleet.spec.regions
-        if other.name != region and (address := _address(other.gateway_address))
+        address for name, text in here.items() if name != region and (address := _address(text))
     )
     return Elsewhere(peers=peers, region=region) if peers else None
 
