@@ -233,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="X001",
         severity="error",
-        title="All engines of a region are in a Dynamo namespace in which frontends look, and no other",
+        title="Engines are in a Dynamo namespace in which their region's frontends look",
         reason="A frontend draws one of several at random for each request, and routing by cache "
         "and session affinity only work inside the one drawn.",
         source="dynamo#10883",
