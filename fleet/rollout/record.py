@@ -91,6 +91,7 @@ class Started(FileModel):
     # that every reader of the record knows which serial belongs to which assignment.
     serials: dict[str, Count] = Field(default_factory=dict)
     webhook: Text | None = None  # of the strategy; no secret
+    expected_s: float | None = None  # of all of it, as the plan estimated
 
 
 class Began(FileModel):

@@ -11,13 +11,10 @@ from xml.etree import ElementTree
 import pytest
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
-from rollout_lab import Lab
-
-from fleet.load import load_fleet
+from rollout_lab import BY_STRATEGY, FILE, Lab, lab_of
 
 pytestmark = pytest.mark.lab
 
-FILE = "fleet.yaml"
 RACK = "r01"
 # Seven healthy nodes: three replicas, and one node to spare.
 FLEET = """\
@@ -29,25 +26,19 @@ regions:
   - name: here
     racks: [{id: r01, healthy_nodes: 7}]
 """
-RELEASE = "{extends: vllm-tp8-dcp8, name: quick, drain_s: 30s}\n"
 STRATEGY = """\
 apiVersion: k3fleet/v1
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 60s, registered: 30s}
 """
 STORY_TOKENS = 1500  # about 14 s, well within the budget
-TOUCH = ("--strategy", "strategy.yaml", "--yes")
 
 
 @pytest.fixture(scope="module")
 def lab(shared: Here) -> Iterator[Lab]:
     """Bring up a rack of three replicas."""
-    for name, text in (("quick", RELEASE), ("strategy", STRATEGY), ("fleet", FLEET)):
-        (shared.folder / f"{name}.yaml").write_text(text)
-    ended = shared.run("lab", "up", FILE, "-o", "json")
-    assert ended.code == 0, ended.err
-    yield Lab(json.loads(ended.out), load_fleet(shared.folder / FILE).model.repo)
-    assert shared.run("lab", "down", FILE).code == 0
+    with lab_of(shared, FLEET, STRATEGY, {"quick": {"drain_s": "30s"}}) as lab:
+        yield lab
 
 
 def racks(here: Here) -> tuple[int, dict[str, Any]]:
@@ -62,7 +53,7 @@ def nodes_of(told: dict[str, Any], replica: str) -> list[str]:
 
 
 def touch(here: Here, command: str, *nodes: str) -> str:
-    ended = here.run("racks", command, FILE, RACK, *nodes, *TOUCH)
+    ended = here.run("racks", command, FILE, RACK, *nodes, *BY_STRATEGY)
     assert ended.code == 0, ended.err
     return ended.err
 
@@ -144,7 +135,7 @@ def test_a_killed_drain_goes_on(shared: Here, lab: Lab) -> None:
     node = nodes_of(told, "r01-2")[0]
     story = threading.Thread(target=lab.stream, args=("r01-2", STORY_TOKENS, []))
     story.start()
-    driver = shared.start("racks", "drain", FILE, RACK, node, *TOUCH)
+    driver = shared.start("racks", "drain", FILE, RACK, node, *BY_STRATEGY)
     assert driver.stderr is not None
     for line in driver.stderr:
         if "out of routing" in line:
