@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLEET ?= fleets/demo.yaml
 ARGS ?=
-# The environment is made anew when the locked requirements, or the interpreter, change.
 COVERAGE := 80
 LABS ?= 2
 # Hundreds of processes start in the tests: they keep the bytecode of what they load, and nobody
 # compiles the many modules that none of them loads.
 unexport PYTHONDONTWRITEBYTECODE
+# The environment is made anew when the locked requirements, or the interpreter, change.
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
 .PHONY: rehearse test setup lint tools unit e2e bench lock clean
