@@ -42,7 +42,7 @@ apiVersion: k3fleet/v1
 assumed: {sessions_per_replica: 20, context_tokens: 20000, prefill_tokens_per_s: 21700}
 """
 SESSIONS = {EAST: 10, WEST: 20}
-WORDS, PAUSE_S, WINDOW_S, BEFORE_S = 370, 4.0, 10.0, 30.0
+WORDS, PAUSE_S, WINDOW_S, BEFORE_S = 150, 4.0, 10.0, 30.0
 
 
 def until(holds: Callable[[], bool]) -> None:

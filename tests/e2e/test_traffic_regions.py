@@ -36,7 +36,7 @@ floor: {region: 1.0}
 assumed: {sessions_per_replica: 20, context_tokens: 13000, prefill_tokens_per_s: 21700}
 """
 SESSIONS = {EAST: 8, WEST: 20}
-WORDS, PAUSE_S = 240, 3.0  # about 800 tokens, which stand for 13,000
+WORDS, PAUSE_S = 100, 3.0  # about 800 tokens, which stand for 13,000
 PATIENCE_S = 120.0
 WINDOW_S = 5.0
 TOUCH = ("--strategy", "strategy.yaml", "--yes")

@@ -16,7 +16,7 @@ import httpx2
 
 SESSION_HEADER = "X-Dynamo-Session-ID"
 ANSWER_TOKENS = 4
-STEP_WORDS = 20  # that each step adds to a session
+STEP_WORDS = 5  # that each step adds to a session
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TIMEOUT_S = 120.0
 
