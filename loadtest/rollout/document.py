@@ -102,7 +102,7 @@ def report_json(report: RolloutReport, version: str) -> dict[str, Any]:
 
 
 def _regions(started: Started, figures: Sequence[Figures]) -> Sequence[Region]:
-    places = {place.region: 0 for step in started.steps for place in step.places}
+    places = dict.fromkeys(name for step in started.steps for name in step.regions)
     own: Mapping[str, list[Figures]] = defaultdict(list)
     for one in figures:
         if one.region in places:
