@@ -23,7 +23,7 @@ from fleet.plan import make_plan
 from infra.operators import region_charts
 from infra.options import Layer
 from infra.protected import PROTECTED
-from infra.render import KubeObject, render_region
+from infra.render import KubeObject, logical_name, render_region
 from infra.settings import Settings, from_config
 from infra.values import assigned_releases, region_plan
 
@@ -133,13 +133,6 @@ def type_token(item: KubeObject) -> str:
     """Name an object's type as the Kubernetes provider does."""
     group, slash, version = str(item["apiVersion"]).rpartition("/")
     return f"kubernetes:{group if slash else 'core'}/{version}:{item['kind']}"
-
-
-def logical_name(item: KubeObject) -> str:
-    """Name a resource after its object: `Kind/namespace/name`, or `Kind/name`."""
-    metadata = item["metadata"]
-    parts = [item["kind"], metadata.get("namespace"), metadata["name"]]
-    return "/".join(part for part in parts if part)
 
 
 def _check_kubeconfig(file: Path) -> None:

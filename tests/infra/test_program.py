@@ -13,8 +13,8 @@ from pulumi_mocks import Monitor, Request, exported, run_in
 
 from fleet.load import Fleet
 from infra.options import Layer, Options
-from infra.program import declare, logical_name, run, type_token
-from infra.render import KubeObject, render_region
+from infra.program import declare, run, type_token
+from infra.render import KubeObject, logical_name, render_region
 
 
 def declared(
