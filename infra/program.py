@@ -8,7 +8,6 @@ to know about them.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,18 +19,13 @@ from pulumi_kubernetes import KubeClientSettingsArgs, Provider
 from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
+from infra.declared import inputs_of, logical_name, type_token
 from infra.operators import region_charts
 from infra.options import Layer
 from infra.protected import PROTECTED
-from infra.render import KubeObject, logical_name, render_region
+from infra.render import KubeObject, render_region
 from infra.settings import Settings, from_config
 from infra.values import assigned_releases, region_plan
-
-# Pulumi would wait ten minutes for what takes an hour to load, and could not be stopped in
-# between; readiness is watched by the rollout. A headless Service waits for its endpoints.
-NOT_AWAITED = frozenset(
-    {"DaemonSet", "Deployment", "DynamoGraphDeployment", "LeaderWorkerSet", "Service"}
-)
 
 # Its uid is made with a cluster and never changes: it is the cluster's identity.
 CLUSTER_NAMESPACE = "kube-system"
@@ -114,7 +108,7 @@ def declare(
         resource = pulumi.CustomResource(
             type_token(item),
             logical_name(item),
-            _inputs(item),
+            inputs_of(item),
             pulumi.ResourceOptions(
                 provider=provider,
                 depends_on=depends_on,
@@ -127,12 +121,6 @@ def declare(
         needed.setdefault(kind, []).append(resource)
         declared.append(resource)
     return declared
-
-
-def type_token(item: KubeObject) -> str:
-    """Name an object's type as the Kubernetes provider does."""
-    group, slash, version = str(item["apiVersion"]).rpartition("/")
-    return f"kubernetes:{group if slash else 'core'}/{version}:{item['kind']}"
 
 
 def _check_kubeconfig(file: Path) -> None:
@@ -206,15 +194,6 @@ def _require_newest(deployed: object, settings: Settings) -> str:
             f"again: k3fleet rollout sync {settings.fleet}"
         )
     return str(settings.kubeconfig)
-
-
-def _inputs(item: KubeObject) -> KubeObject:
-    if item["kind"] not in NOT_AWAITED:
-        return item
-    inputs = copy.copy(item)
-    annotations = {**item["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}
-    inputs["metadata"] = {**item["metadata"], "annotations": annotations}
-    return inputs
 
 
 def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) -> Provider:

@@ -163,10 +163,3 @@ def quoted(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False)
     return _OUTSIDE_ASCII.sub(lambda found: f"\\U{ord(found.group()):08x}", text)
-
-
-def logical_name(item: KubeObject) -> str:
-    """Name a resource after its object: `Kind/namespace/name`, or `Kind/name`."""
-    metadata = item["metadata"]
-    parts = [item["kind"], metadata.get("namespace"), metadata["name"]]
-    return "/".join(part for part in parts if part)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fleet.errors import FleetError, RefusedError
+from infra.declared import logical_name
 from infra.options import Layer
 from infra.outputs import Remembered
 from infra.provision.checks import require_account, require_cluster, turned_replicas
@@ -16,7 +17,7 @@ from infra.provision.ground import IN_CLUSTER, FleetStacks
 from infra.provision.guard import Finding, Guard
 from infra.provision.request import Planned, Request, StackPlan
 from infra.provision.staying import staying
-from infra.render import logical_name, render_region
+from infra.render import render_region
 from infra.settings import Settings, StackLayer
 from infra.stack_events import Touched
 from infra.stack_process import Track

@@ -215,7 +215,8 @@ def _kind(error: Exception) -> type[ApplyError]:
 
 def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
     """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
-    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
+    # Null, and not left out, once a worker has let go of all of them.
+    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints") or {}
     return frozenset(
         str(endpoint["instance_id"])
         for endpoint in endpoints.values()

@@ -11,13 +11,10 @@ from xml.etree import ElementTree
 import pytest
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
-from rollout_lab import Lab
-
-from fleet.load import load_fleet
+from rollout_lab import BY_STRATEGY, FILE, Lab, lab_of
 
 pytestmark = pytest.mark.lab
 
-FILE = "fleet.yaml"
 RACK = "r01"
 # Seven healthy nodes: three replicas, and one node to spare.
 FLEET = """\
@@ -29,25 +26,19 @@ regions:
   - name: here
     racks: [{id: r01, healthy_nodes: 7}]
 """
-RELEASE = "{extends: vllm-tp8-dcp8, name: quick, drain_s: 30s}\n"
 STRATEGY = """\
 apiVersion: k3fleet/v1
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 60s, registered: 30s}
 """
 STORY_TOKENS = 1500  # about 14 s, well within the budget
-TOUCH = ("--strategy", "strategy.yaml", "--yes")
 
 
 @pytest.fixture(scope="module")
 def lab(shared: Here) -> Iterator[Lab]:
     """Bring up a rack of three replicas."""
-    for name, text in (("quick", RELEASE), ("strategy", STRATEGY), ("fleet", FLEET)):
-        (shared.folder / f"{name}.yaml").write_text(text)
-    ended = shared.run("lab", "up", FILE, "-o", "json")
-    assert ended.code == 0, ended.err
-    yield Lab(json.loads(ended.out), load_fleet(shared.folder / FILE).model.repo)
-    assert shared.run("lab", "down", FILE).code == 0
+    with lab_of(shared, FLEET, STRATEGY, {"quick": {"drain_s": "30s"}}) as lab:
+        yield lab
 
 
 def racks(here: Here) -> tuple[int, dict[str, Any]]:
@@ -62,7 +53,7 @@ def nodes_of(told: dict[str, Any], replica: str) -> list[str]:
 
 
 def touch(here: Here, command: str, *nodes: str) -> str:
-    ended = here.run("racks", command, FILE, RACK, *nodes, *TOUCH)
+    ended = here.run("racks", command, FILE, RACK, *nodes, *BY_STRATEGY)
     assert ended.code == 0, ended.err
     return ended.err
 
@@ -144,7 +135,7 @@ def test_a_killed_drain_goes_on(shared: Here, lab: Lab) -> None:
     node = nodes_of(told, "r01-2")[0]
     story = threading.Thread(target=lab.stream, args=("r01-2", STORY_TOKENS, []))
     story.start()
-    driver = shared.start("racks", "drain", FILE, RACK, node, *TOUCH)
+    driver = shared.start("racks", "drain", FILE, RACK, node, *BY_STRATEGY)
     assert driver.stderr is not None
     for line in driver.stderr:
         if "out of routing" in line:
@@ -159,3 +150,55 @@ def test_a_killed_drain_goes_on(shared: Here, lab: Lab) -> None:
     touch(shared, "uncordon")
     code, told = racks(shared)
     assert (code, told["differences"]) == (0, [])
+
+
+def heal(here: Here, *words: str) -> tuple[int, dict[str, Any], str]:
+    ended = here.run("heal", FILE, *TOUCH, "-o", "json", *words)
+    return ended.code, json.loads(ended.out), ended.err
+
+
+def test_nothing_ill_is_nothing_to_heal(shared: Here, lab: Lab) -> None:
+    """Eleven nodes that were cordoned by others are no reason to touch a replica."""
+    assert heal(shared, "--dry-run")[:2] == (0, {"dry_run": True, "racks": []})
+
+
+def test_a_replica_of_a_lost_node_moves_while_there_is_room(shared: Here, lab: Lab) -> None:
+    """Six healthy nodes are three replicas: the spare one takes the place of the lost one."""
+    [cluster] = lab.clusters
+    before = lab.leaders()
+    lost = nodes_of(racks(shared)[1], "r01-0")[0]
+    machine = cluster.client.get(Node, lost)
+    cluster.client.delete(Node, lost)
+    code, told, _ = heal(shared, "--dry-run")
+    [plan] = told["racks"]
+    assert (code, plan["ill"], plan["parked"]) == (1, [lost], [])
+    assert lab.leaders() == before
+    with lab.watched() as seen:
+        assert heal(shared)[0] == 0
+    assert (seen.faults, seen.fewest) == ([], {"here": 2})
+    assert racks(shared)[1]["racks"][0]["replicas"] == {f"r01-{s}": "serves" for s in range(3)}
+    assert {n: u for n, u in lab.leaders().items() if n != "r01-0"} == {
+        n: u for n, u in before.items() if n != "r01-0"
+    }
+    assert machine.metadata
+    machine.metadata.resourceVersion = machine.metadata.uid = None
+    shared.folder.joinpath("lost.json").write_text(json.dumps(machine.to_dict()))
+
+
+def test_what_has_no_room_is_parked_until_a_node_is_back(shared: Here, lab: Lab) -> None:
+    """Five healthy nodes are two replicas, six are three again, and nobody has to say which."""
+    [cluster] = lab.clusters
+    ill = nodes_of(racks(shared)[1], "r01-1")[0]
+    cluster.client.patch(Node, ill, {"metadata": {"labels": {"k3fleet.io/health": "unhealthy"}}})
+    with lab.watched() as seen:
+        code, told, said = heal(shared)
+    assert (code, told["racks"][0]["parked"]) == (0, ["r01-1"])
+    assert "r01-1: there is no room for it, parked" in said
+    assert (seen.faults, seen.fewest) == ([], {"here": 2})
+    assert racks(shared)[1]["racks"][0]["replicas"]["r01-1"] == "parked"
+    cluster.client.create(Node.from_dict(json.loads((shared.folder / "lost.json").read_text())))
+    code, told, said = heal(shared)
+    assert (code, told["racks"][0]["back"]) == (0, ["r01-1"])
+    assert "r01-1: has its pods again" in said
+    assert racks(shared)[1]["racks"][0]["replicas"] == {f"r01-{s}": "serves" for s in range(3)}
+    assert ill not in nodes_of(racks(shared)[1], "r01-1")

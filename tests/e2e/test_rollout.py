@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from cli_runs import Here
 from rollout_deaths import (
     dies,
@@ -22,10 +21,19 @@ from rollout_deaths import (
     is_interrupted,
     is_terminated,
 )
-from rollout_lab import Lab, phase_s, wait_for_event, wait_for_phase
+from rollout_lab import (
+    FILE,
+    Lab,
+    identity,
+    lab_of,
+    latest,
+    phase_s,
+    record,
+    start_words,
+    wait_for_event,
+    wait_for_phase,
+)
 
-from fleet.load import load_fleet, load_release
-from fleet.release import release_id
 from infra.rollout.journal import Journal
 
 pytestmark = pytest.mark.lab
@@ -51,7 +59,6 @@ floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
-FILE = "fleet.yaml"
 AWAY_S = 30.0
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
 RELEASES = {
@@ -66,38 +73,15 @@ RELEASES = {
 @pytest.fixture(scope="module")
 def lab(shared: Here) -> Iterator[Lab]:
     """Bring up two regions of two replicas."""
-    for name, fields in RELEASES.items():
-        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
-        (shared.folder / f"{name}.yaml").write_text(text)
-    (shared.folder / "strategy.yaml").write_text(STRATEGY)
-    fleet = shared.folder / "fleet.yaml"
-    fleet.write_text(FLEET)
-    ended = shared.run("lab", "up", str(fleet), "-o", "json")
-    assert ended.code == 0, ended.err
-    yield Lab(json.loads(ended.out), load_fleet(fleet).model.repo)
-    assert shared.run("lab", "down", str(fleet)).code == 0
-
-
-def identity(here: Here, name: str) -> str:
-    return release_id(load_release(f"./{name}.yaml", beside=here.folder / "fleet.yaml"))
-
-
-def start_words(name: str, *more: str) -> list[str]:
-    return [
-        *("rollout", "start", "fleet.yaml", f"./{name}.yaml"),
-        *("--strategy", "strategy.yaml", "--yes", *more),
-    ]
-
-
-def record(here: Here, number: int) -> Path:
-    return here.work_dir / "lab" / "rollouts" / f"{number:04}.jsonl"
+    with lab_of(shared, FLEET, STRATEGY, RELEASES) as lab:
+        yield lab
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (start_words("apart"), "kv_dtype must not differ"),
-        (start_words("batch")[:-1], "Give --yes"),
+        ([w for w in start_words("batch") if w != "--yes"], "Give --yes"),
         (["rollout", "resume", "fleet.yaml"], "no rollout was started"),
         (["rollback", "fleet.yaml", "--yes"], "no rollout was started"),
     ],
@@ -135,6 +119,22 @@ def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab:
     assert seen.fewest == {"east": 1, "west": 1}
     assert seen.answers > 20
     assert seen.faults == []
+
+
+def test_the_report_has_figures_of_all_of_it(shared: Here, lab: Lab) -> None:
+    """Of both regions, while the driver drove; frontends counted no error either."""
+    ended = shared.run("rollout", "report", FILE, "--rollout", "1", "-o", "json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert (told["status"], all(step["whole"] for step in told["steps"])) == ("done", True)
+    assert {region["name"]: region["fewest"] for region in told["regions"]} == {
+        "east": 1,
+        "west": 1,
+    }
+    assert all(look["error_rate"] in (0, None) for r in told["regions"] for look in r["looks"])
+    assert any(look["ttft_mean_s"] for r in told["regions"] for look in r["looks"])
+    assert told["missing"] == ["What clients saw: give the folder of a load test with --load."]
+    assert "default-src" in Path(told["page"]).read_text()
 
 
 def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
@@ -256,10 +256,6 @@ def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab)
     assert {one["status"] for one in past} == {"done"}
     unknown = shared.run("rollback", FILE, "--to", "nobody-12345678", "--yes")
     assert (unknown.code, "has not had it" in unknown.err) == (3, True), unknown.err
-
-
-def latest(here: Here) -> int:
-    return len(list((here.work_dir / "lab/rollouts").glob("*.jsonl")))
 
 
 def stack_folder(here: Here) -> Path:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 from cli_runs import Here
-from rollout_lab import Lab
+from rollout_lab import Lab, lab_of, latest, record, start_words
 
-from fleet.load import load_fleet
 from fleet.rollout.record import Asked, Ended
 from infra.rollout.journal import Journal
 
@@ -50,20 +46,8 @@ CANARY, OTHER = "e01-0", "e01-1"
 @pytest.fixture(scope="module")
 def lab(shared: Here) -> Iterator[Lab]:
     """Bring up one region of two replicas."""
-    for name, fields in RELEASES.items():
-        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
-        (shared.folder / f"{name}.yaml").write_text(text)
-    (shared.folder / "strategy.yaml").write_text(STRATEGY)
-    fleet = shared.folder / "fleet.yaml"
-    fleet.write_text(FLEET)
-    ended = shared.run("lab", "up", str(fleet), "-o", "json")
-    assert ended.code == 0, ended.err
-    yield Lab(json.loads(ended.out), load_fleet(fleet).model.repo)
-    assert shared.run("lab", "down", str(fleet)).code == 0
-
-
-def record(here: Here) -> Path:
-    return max((here.work_dir / "lab" / "rollouts").glob("*.jsonl"))
+    with lab_of(shared, FLEET, STRATEGY, RELEASES) as lab:
+        yield lab
 
 
 @pytest.mark.parametrize(
@@ -86,11 +70,10 @@ def test_a_bad_release_is_caught_at_the_canary_and_turned_back(
 ) -> None:
     """The other replica never has it, and serves all the while."""
     before = lab.releases()
-    words = ("fleet.yaml", "./bad.yaml", "--strategy", "strategy.yaml", "--fault", fault)
     with lab.watched() as seen:
-        ended = shared.run("rollout", "start", *words, "--yes")
+        ended = shared.run(*start_words("bad", "--fault", fault))
     assert ended.code == 1, ended.err
-    entries = Journal(record(shared)).read()
+    entries = Journal(record(shared, latest(shared))).read()
     failed = next(e for e in entries if isinstance(e, Ended) and e.outcome == "failed")
     assert failed.phase == phase
     assert why in failed.why
@@ -106,12 +89,11 @@ def test_a_bad_release_is_caught_at_the_canary_and_turned_back(
 
 def test_the_same_release_comes_through_once_its_fault_is_gone(shared: Here, lab: Lab) -> None:
     """So it was the fault that stopped it, not the rehearsal of one."""
-    words = ("fleet.yaml", "./bad.yaml", "--strategy", "strategy.yaml", "--yes")
     with lab.watched() as seen:
-        ended = shared.run("rollout", "start", *words)
+        ended = shared.run(*start_words("bad"))
     assert ended.code == 0, ended.err + ended.out
     assert seen.faults == []
-    entries = Journal(record(shared)).read()
+    entries = Journal(record(shared, latest(shared))).read()
     gates = [e.why for e in entries if isinstance(e, Ended) and e.phase == "gates"]
     assert "max_ttft_ratio: " in gates[0]
     assert "max_marker_leaks: 0, max_empty_answers: 0, in 5 answers" in gates[0]

@@ -18,14 +18,13 @@ import pytest
 import yaml
 from cli_runs import Here
 from pod_network import shown_addresses
-from rollout_lab import Lab, phase_s
+from rollout_lab import FILE, Lab, identity, lab_of, phase_s
 
 from cli.provision_options import ground
 from cli.provision_progress import ShownProgress
 from cli.rollout_driving import begin
 from cli.wiring import surroundings
-from fleet.load import load_fleet, load_release
-from fleet.release import release_id
+from fleet.load import load_fleet
 from fleet.rollout.record import Ended
 from infra.provision.ground import FleetStacks
 from infra.rollout.fleet_venue import FleetVenue
@@ -56,6 +55,10 @@ floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
+RELEASES = {
+    "old": {"drain_s": "30s", "max_num_seqs": 64},
+    "batch": {"drain_s": "30s", "max_num_seqs": 48},
+}
 OPTIONS = {
     "regions": (),
     "output": "json",
@@ -79,25 +82,14 @@ class Real:
 @pytest.fixture(scope="module")
 def real(shared: Here) -> Iterator[Real]:
     """Bring a region up, and take all that is known of its lab away."""
-    for name, seqs in (("old", 64), ("batch", 48)):
-        fields = {"drain_s": "30s", "max_num_seqs": seqs}
-        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
-        (shared.folder / f"{name}.yaml").write_text(text)
-    (shared.folder / "strategy.yaml").write_text(STRATEGY)
-    file = shared.folder / "fleet.yaml"
-    file.write_text(FLEET)
-    ended = shared.run("lab", "up", str(file), "-o", "json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
-    host = urlsplit(told["regions"]["east"]["gateway_url"]).hostname or ""
-    with shown_addresses(int(host.split(".")[1])):
-        yield _real(shared, told)
-    assert shared.run("lab", "down", str(file)).code == 0
+    with lab_of(shared, FLEET, STRATEGY, RELEASES) as lab:
+        host = urlsplit(lab.told["regions"]["east"]["gateway_url"]).hostname or ""
+        with shown_addresses(int(host.split(".")[1])):
+            yield _real(shared, lab)
 
 
-def _real(shared: Here, told: dict[str, object]) -> Real:
-    fleet = load_fleet(shared.folder / "fleet.yaml")
-    lab = Lab(told, fleet.model.repo)
+def _real(shared: Here, lab: Lab) -> Real:
+    fleet = load_fleet(shared.folder / FILE)
     content = yaml.safe_load(lab.clusters[0].kubeconfig.read_text())
     content["contexts"][0]["name"] = "prod-east"
     elsewhere = {"cluster": "elsewhere", "user": content["users"][0]["name"]}
@@ -126,8 +118,7 @@ def test_a_rollout_goes_through_the_api_server_alone(shared: Here, real: Real) -
     record = real.folder / "rollouts/0001.jsonl"
     entries = [one for one in Journal(record).read() if isinstance(one, Ended)]
     assert code == 0, entries
-    batch = release_id(load_release("./batch.yaml", beside=shared.folder / "fleet.yaml"))
-    assert set(real.lab.releases().values()) == {batch}
+    assert set(real.lab.releases().values()) == {identity(shared, "batch")}
     assert {name: len(uids) for name, uids in seen.pods.items()} == dict.fromkeys(before, 2)
     assert seen.fewest == {"east": 1}
     assert seen.faults == []
@@ -142,7 +133,7 @@ def test_other_working_copies_see_it_and_cannot_drive_without_the_state(
     shared: Here, real: Real
 ) -> None:
     """The record is in the cluster; the stack's state is where its fleet file says."""
-    words = ("fleet.yaml", "--kubeconfig", str(real.kubeconfig))
+    words = (FILE, "--kubeconfig", str(real.kubeconfig))
     seen = shared.run("rollout", "status", *words, "-o", "json")
     assert seen.code == 0, seen.err
     told = json.loads(seen.out)

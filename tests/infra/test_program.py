@@ -12,9 +12,10 @@ import pytest
 from pulumi_mocks import Monitor, Request, exported, run_in
 
 from fleet.load import Fleet
+from infra.declared import logical_name, type_token
 from infra.options import Layer, Options
-from infra.program import declare, run, type_token
-from infra.render import KubeObject, logical_name, render_region
+from infra.program import declare, run
+from infra.render import KubeObject, render_region
 
 
 def declared(

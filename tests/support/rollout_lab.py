@@ -1,4 +1,4 @@
-"""Watch a rollout in a lab from outside: the API servers, the record, and clients."""
+"""Bring up a lab for rollouts, and watch them from outside: API servers, record, and clients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import yaml
+from cli_runs import Here
 from lightkube.types import PatchType
 
+from fleet.load import load_fleet, load_release
+from fleet.release import release_id
 from fleet.rollout.record import Began
 from infra.rollout.cluster import RELEASE_LABEL, AwayError, Cluster, LeaderWorkerSet
 from infra.rollout.journal import Journal
 from lab.network import loopback_address
 
+FILE = "fleet.yaml"
+BY_STRATEGY = ("--strategy", "strategy.yaml", "--yes")
 POLL_S = 0.2
 PATIENCE_S = 120.0
 
@@ -158,6 +164,42 @@ class Lab:
                 seen.faults.append(repr(error))
             else:
                 seen.answers += 1
+
+
+@contextmanager
+def lab_of(
+    here: Here, fleet: str, strategy: str, releases: Mapping[str, Mapping[str, object]]
+) -> Iterator[Lab]:
+    """Keep the lab of a fleet file up, with releases and a strategy beside it."""
+    for name, fields in releases.items():
+        text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
+        (here.folder / f"{name}.yaml").write_text(text)
+    (here.folder / "strategy.yaml").write_text(strategy)
+    (here.folder / FILE).write_text(fleet)
+    ended = here.run("lab", "up", FILE, "-o", "json")
+    assert ended.code == 0, ended.err
+    yield Lab(json.loads(ended.out), load_fleet(here.folder / FILE).model.repo)
+    assert here.run("lab", "down", FILE).code == 0
+
+
+def identity(here: Here, name: str) -> str:
+    """Give the id of a release of a lab."""
+    return release_id(load_release(f"./{name}.yaml", beside=here.folder / FILE))
+
+
+def start_words(name: str, *more: str) -> list[str]:
+    """Give the command that brings a release out."""
+    return ["rollout", "start", FILE, f"./{name}.yaml", *BY_STRATEGY, *more]
+
+
+def record(here: Here, number: int) -> Path:
+    """Give the file of a rollout's record."""
+    return here.work_dir / "lab" / "rollouts" / f"{number:04}.jsonl"
+
+
+def latest(here: Here) -> int:
+    """Give the number of the latest rollout."""
+    return len(list((here.work_dir / "lab/rollouts").glob("*.jsonl")))
 
 
 def phase_s(record: Path, phase: str) -> float:
