@@ -325,7 +325,7 @@ def test_an_unknown_order_cannot_be_abandoned(shop: Shop) -> None:
     shop.found()
     code, _, err = shop.run("buy", "cbo-dear", *BUY, "--abandon", "o-typo")
     assert (code, shop.market.ledger) == (3, [])
-    assert "--abandon o-typo: is no order of this work folder" in err
+    assert "--abandon o-typo: is no order made here" in err
     assert "Open orders: none" in " ".join(err.split())
     assert shop.run("buy", "cbo-dear", *BUY)[0] == 0
     [order] = shop.files("order")
