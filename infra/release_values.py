@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -115,6 +115,11 @@ class Releases:
             release = self._find(replica, wanted)
             self._done[wanted, role] = self._compute(wanted, release_for(release, role), role)
         return self._done[wanted, role]
+
+    def fronting(self) -> Fleet:
+        """Give the fleet with the release that its frontends and gateway follow."""
+        wanted = self._options.shared or self._fleet.release_id
+        return replace(self._fleet, release=self._find("shared", wanted), release_id=wanted)
 
     def _find(self, replica: str, wanted: str) -> Release:
         where = f"assignment: {replica}: release {wanted}"

@@ -135,7 +135,8 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
     namespace = options.namespace or fleet.spec.namespace
     dynamo_namespace = f"{fleet.spec.name}-{region.name}"
     releases = Releases(fleet, options, dynamo_namespace)
-    gateway = gateway_values(fleet, region.name, namespace, options)
+    fronting = releases.fronting()
+    gateway = gateway_values(fronting, region.name, namespace, options)
     return ServingValues(
         fleet=fleet.spec.name,
         region=region.name,
@@ -162,7 +163,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
         ),
         budgets=_budgets(fleet, region),
         frontend=(
-            frontend_values(fleet, dynamo_namespace, options)
+            frontend_values(fronting, dynamo_namespace, options)
             if fleet.release.engine.registers
             else None
         ),
@@ -172,7 +173,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
             if options.bare
             else scheduling_values(fleet.spec.scheduling, fleet.spec.backend)
         ),
-        scaling=_scaling(fleet, options),
+        scaling=_scaling(fronting, options),
         surroundings=serving_surroundings(fleet, region, namespace, gateway.port, options),
     )
 

@@ -12,7 +12,8 @@ Pure. Every gate has one definition, here:
   step's replicas, against those of another release in the same window.
 - `hit_recovery`: until so long after the phase began, an empty cache is a good reason for a dip of
   the step's replicas and for a slow first token; each is looked at again in a new window. A dip
-  of the whole region has no such reason: the rest of it has its caches.
+  of the whole region has no such reason: the rest of it has its caches. Unless its frontends were
+  made anew: they do not know where sessions are, until each has come once.
 
 A window is closed as soon as it has enough of everything, and judged as a whole.
 """
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, Window
@@ -56,20 +57,26 @@ class Found:
 
 
 def judge(
-    so_far: Counts, window: Window, baseline: Counts, gates: Gates, age_s: float
+    so_far: Counts,
+    window: Window,
+    baseline: Counts,
+    gates: Gates,
+    age_s: float,
+    *,
+    forgot: bool = False,
 ) -> Judgement:
     """Judge a window.
 
     `so_far` is of the whole phase, which is `age_s` old; `baseline` is what the frontends had
-    counted when it began.
+    counted when it began. `forgot`: the region's frontends are new, and know nothing of caches.
     """
     if hopeless(so_far, gates) or (
         so_far.requests >= gates.min_requests and _rate(so_far) > gates.max_error_rate
     ):
         return Judgement(verdict="broken", why=_errors(so_far, gates))
-    if missing := _too_few(so_far, window, gates):
+    if missing := _too_few(window.region if forgot else so_far, window, gates):
         return Judgement(verdict="wait", why=missing)
-    found = (*_first_tokens(window, gates), *_hits(window, baseline, gates))
+    found = (*_first_tokens(window, gates), *_hits(window, baseline, gates, forgot=forgot))
     broken = [item for item in found if item.broken]
     text = f"{_errors(so_far, gates)}; " + "; ".join(item.text for item in found)
     if not broken:
@@ -97,11 +104,11 @@ def _errors(seen: Counts, gates: Gates) -> str:
     )
 
 
-def _too_few(so_far: Counts, window: Window, gates: Gates) -> str:
-    """Say what a window still needs before it can be judged."""
+def _too_few(region: Counts, window: Window, gates: Gates) -> str:
+    """Say what a window still needs before it can be judged; `region`: what has to be enough."""
     wanted = gates.min_requests
-    if so_far.requests < wanted:
-        return f"{so_far.requests:.0f} of {wanted} requests that the gates need"
+    if region.requests < wanted:
+        return f"{region.requests:.0f} of {wanted} requests that the gates need"
     least = gates.min_replica_requests
     sides = [("the new replicas", window.new.first_tokens)]
     if window.old is not None:
@@ -140,7 +147,7 @@ def _log_error(new: FirstTokens, old: FirstTokens) -> float:
     return math.sqrt(new.spread**2 / new.answers + old.spread**2 / old.answers)
 
 
-def _hits(window: Window, baseline: Counts, gates: Gates) -> Iterable[Found]:
+def _hits(window: Window, baseline: Counts, gates: Gates, *, forgot: bool) -> Iterable[Found]:
     name = "max_hit_dip"
     usual = baseline.tokens.hit
     few = baseline.requests < gates.min_requests or baseline.tokens.prompt < LEAST_BASELINE_TOKENS
@@ -149,7 +156,8 @@ def _hits(window: Window, baseline: Counts, gates: Gates) -> Iterable[Found]:
     elif (hit := window.region.tokens.hit) is None:
         yield Found(text=f"{name} of the region: not measured, no tokens were counted")
     else:
-        yield _dip(f"{name} of the region", usual, hit, window, gates)
+        found = _dip(f"{name} of the region", usual, hit, window, gates)
+        yield replace(found, excused=forgot)
     if window.old is None:
         return
     new, old = _hit(window.new.tokens), _hit(window.old.tokens)

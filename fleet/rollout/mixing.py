@@ -30,7 +30,7 @@ SIDE_BY_SIDE = (
     "speculation",  # drafts are checked by the model: answers and its cache stay the same
 )
 # What frontends and gateway read; they serve all replicas of a region, so they change once.
-OF_THE_REGION = ("dynamo", "router", "frontend", "edge")
+OF_THE_REGION = ("dynamo", "router", "frontend", "edge", "drain_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ from fleet.load import Fleet
 from fleet.packing import pack_rack
 from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
+from fleet.rollout.fronting import change_s, to_change
 from fleet.rollout.mixing import Mixing, mixing
 from fleet.rollout.strategy import Strategy
 from fleet.rollout.timing import StartTimes, StepCost, start_times, step_cost, wave_s
-from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
+from fleet.rollout.waves import RackUnits, Step, Wave, cut_waves, units_of
 from fleet.schema import suggestion
 
 MAX_LISTED = 5  # fields in a line that a person reads
@@ -30,9 +31,10 @@ class PlannedStep:
     number: int  # from 1, over all waves
     wave: str
     starts_s: float  # after the start of the rollout
-    replicas: tuple[str, ...]
+    replicas: tuple[str, ...]  # none: it changes the frontends and the gateway of a region
     serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
     costs: Mapping[str, StepCost]
+    shared: str | None = None  # that region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +60,11 @@ def plan_rollout(
     *,
     regions: Collection[str] = (),
     assigned: Mapping[str, str] | None = None,
+    following: Mapping[str, Release] | None = None,
 ) -> RolloutPlan:
     """Plan the way from what replicas run (`assigned`, else the fleet's release) to `new`.
 
+    `following`: the release that a region's frontends and gateway follow, else the fleet's.
     Raises ConfigError for an unknown region or a release of another size, and CapacityError
     where the floor lets nothing move.
     """
@@ -77,15 +81,23 @@ def plan_rollout(
     waves = cut_waves(racks, strategy)
     times = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
-    steps = _planned(waves, times, totals, strategy)
+    shared = _Shared(
+        regions=to_change(following or {}, fleet.release, new, totals),
+        step_s=change_s(fleet.spec.frontends.replicas, fleet.spec.gateway.replicas, times.settle_s),
+    )
+    steps = _planned(waves, times, totals, strategy, shared)
+    used = {step.wave for step in steps}
+    soaks_s: dict[str, float] = {
+        wave.scope: wave.soak_s for wave in strategy.waves if wave.scope in used
+    }
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
         old=fleet.release_id,
         new=target,
         steps=steps,
-        soaks_s={wave.spec.scope: wave.spec.soak_s for wave in waves},
+        soaks_s=soaks_s,
         times=times,
-        total_s=sum(wave_s(wave, times) for wave in waves),
+        total_s=sum(wave_s(wave, times) for wave in waves) + len(shared.regions) * shared.step_s,
         one_by_one_s=moving * times.total_s,
         mixing=(mix := mixing(fleet.release, new)),
         unchanged=sum(totals.values()) - moving,
@@ -120,31 +132,54 @@ def _rack_units(
     return RackUnits(id=rack.id, region=region.name, replicas=rack.replicas, todo=tuple(todo))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """The regions whose frontends and gateway change, and how long each takes."""
+
+    regions: tuple[str, ...]
+    step_s: float
+
+
 def _planned(
-    waves: tuple[Wave, ...], times: StartTimes, totals: Mapping[str, int], strategy: Strategy
+    waves: tuple[Wave, ...],
+    times: StartTimes,
+    totals: Mapping[str, int],
+    strategy: Strategy,
+    shared: _Shared,
 ) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     clock_s = 0.0
+
+    def add(wave: str, step: Step | None = None, region: str | None = None) -> None:
+        nonlocal clock_s
+        away = Counter(slot.region for slot in step.replicas) if step else Counter[str]()
+        planned.append(
+            PlannedStep(
+                number=len(planned) + 1,
+                wave=wave,
+                starts_s=clock_s,
+                replicas=tuple(slot.name for slot in step.replicas) if step else (),
+                serving={name: (totals[name] - gone, totals[name]) for name, gone in away.items()},
+                costs={
+                    name: step_cost(gone, totals[name], strategy.assumed)
+                    for name, gone in away.items()
+                },
+                shared=region,
+            )
+        )
+        clock_s += times.total_s if step else shared.step_s
+
+    last = {s.region: step for wave in waves for step in wave.steps for s in step.replicas}
     for wave in waves:
         for step in wave.steps:
-            away = Counter(slot.region for slot in step.replicas)
-            planned.append(
-                PlannedStep(
-                    number=len(planned) + 1,
-                    wave=wave.spec.scope,
-                    starts_s=clock_s,
-                    replicas=tuple(slot.name for slot in step.replicas),
-                    serving={
-                        name: (totals[name] - gone, totals[name]) for name, gone in away.items()
-                    },
-                    costs={
-                        name: step_cost(gone, totals[name], strategy.assumed)
-                        for name, gone in away.items()
-                    },
-                )
-            )
-            clock_s += times.total_s
+            add(wave.spec.scope, step)
+            for region in shared.regions:
+                if last.get(region) is step:
+                    add(wave.spec.scope, region=region)
         clock_s += wave.spec.soak_s
+    for region in shared.regions:  # whose replicas have the release already
+        if region not in last:
+            add(strategy.waves[-1].scope, region=region)
     return tuple(planned)
 
 
@@ -158,7 +193,7 @@ def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:
     if mix.region and moves:
         warnings.append(
             f"frontends or gateway change too ({listed(mix.region)}). They serve all replicas "
-            "of a region, so they change once, with its last step."
+            "of a region, so they change once, behind its last replicas."
         )
     return tuple(warnings)
 

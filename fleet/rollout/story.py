@@ -19,7 +19,7 @@ class Span:
 
     step: int  # from 1, in the order of the plan
     wave: str
-    replicas: tuple[str, ...]
+    replicas: tuple[str, ...]  # or what a region shares
     regions: tuple[str, ...]
     back: bool  # towards the old release
     phase: Phase
@@ -77,9 +77,7 @@ def story(entries: Sequence[Entry]) -> Story:
     """Read a whole record; raise ConfigError for one that no rollout can have written."""
     state = read_state(entries[:1])
     numbers = {
-        place.replica: number
-        for number, step in enumerate(state.started.steps, 1)
-        for place in step.places
+        name: number for number, step in enumerate(state.started.steps, 1) for name in step.names
     }
     spans: list[Span] = []
     ends: list[bool] = []  # whether the step was over behind a span
@@ -101,10 +99,10 @@ def story(entries: Sequence[Entry]) -> Story:
 def _began(state: State, entry: Began, numbers: Mapping[str, int]) -> Span:
     step = state.queue[0]
     return Span(
-        step=numbers[step.places[0].replica],
+        step=numbers[step.names[0]],
         wave=step.wave,
-        replicas=tuple(place.replica for place in step.places),
-        regions=tuple(dict.fromkeys(place.region for place in step.places)),
+        replicas=step.names,
+        regions=step.regions,
         back=state.back,
         phase=entry.phase,
         from_s=entry.at_s,
