@@ -185,8 +185,10 @@ class RegionsSite:
             return Result("inconclusive", left_alone(named(by_hand)))
         stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
         with part.away():
-            preview = stack.preview(refresh=refresh, force=force)
-        if others := self._more(part, preview.touched):
+            # A state that may be wrong, or a fight over fields, is for the engine to judge.
+            only = None if refresh or force or part.shared else stack.own_targets(part.replicas)
+            preview = None if only else stack.preview(refresh=refresh, force=force)
+        if preview and (others := self._more(part, preview.touched)):
             return Result(
                 "inconclusive",
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
@@ -194,7 +196,7 @@ class RegionsSite:
             )
         part.hold()
         with part.away():
-            stack.up(refresh=refresh, force=force)
+            stack.up(refresh=refresh, force=force, only=only or ())
         own = named({n: why for n, why in by_hand.items() if part.shared or n in part.replicas})
         return Result("ok", f"put back: {own}" if own else "")
 
