@@ -99,10 +99,11 @@ class ServingValues:
     shm_size: str
     replicas: tuple[ReplicaValues, ...]
     budgets: tuple[BudgetValues, ...]
-    frontend: FrontendValues | None  # None: the engine is no Dynamo worker
+    # One for each set of releases that replicas run; none: the engine is no Dynamo worker.
+    frontends: tuple[FrontendValues, ...]
     gateway: GatewayValues
     scheduling: SchedulingValues
-    scaling: FrontendScaling | None  # None: the Deployment says how many frontends there are
+    scaling: FrontendScaling | None  # None: the Deployments say how many frontends there are
     surroundings: tuple[Part, ...]
 
 
@@ -133,10 +134,11 @@ def platform_values(fleet: Fleet, region: RegionPlan, options: Options) -> Platf
 def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> ServingValues:
     """Compute the serving layer of one region."""
     namespace = options.namespace or fleet.spec.namespace
-    dynamo_namespace = f"{fleet.spec.name}-{region.name}"
-    releases = Releases(fleet, options, dynamo_namespace)
+    releases = Releases(fleet, options, region.name)
     fronting = releases.fronting()
-    gateway = gateway_values(fronting, region.name, namespace, options)
+    frontends = _frontends(fleet, region, releases, options)
+    sets = [item.set for item in frontends]
+    gateway = gateway_values(fronting, region.name, namespace, sets, options)
     return ServingValues(
         fleet=fleet.spec.name,
         region=region.name,
@@ -162,11 +164,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
             for name, role in zip(rack.replica_names, rack.roles, strict=True)
         ),
         budgets=_budgets(fleet, region),
-        frontend=(
-            frontend_values(fronting, dynamo_namespace, options)
-            if fleet.release.engine.registers
-            else None
-        ),
+        frontends=frontends,
         gateway=gateway,
         scheduling=(
             SchedulingValues()
@@ -175,6 +173,18 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
         ),
         scaling=_scaling(fronting, options),
         surroundings=serving_surroundings(fleet, region, namespace, gateway.port, options),
+    )
+
+
+def _frontends(
+    fleet: Fleet, region: RegionPlan, releases: Releases, options: Options
+) -> tuple[FrontendValues, ...]:
+    if not fleet.release.engine.registers:
+        return ()
+    names = [name for rack in region.racks for name in rack.replica_names]
+    return tuple(
+        frontend_values(fleet, release, releases.namespace(release), options)
+        for release in releases.of_sets(names)
     )
 
 

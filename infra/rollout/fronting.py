@@ -20,21 +20,22 @@ from infra.rollout.endpoint import Endpoint
 from infra.stack_events import Touched
 
 Named = Mapping[tuple[str, str], KubeObject]  # (kind, name) -> object
+_FILES = ("create", "update", "delete")
 MODELS_PAGE = "/v1/models"
 
 
 def touches_more(touched: Iterable[Touched], own: Iterable[tuple[str, str]]) -> str:
     """Say what an update does beside frontends and gateway, or does to them but updating.
 
-    `own`: kinds and names of theirs, as the old and the new release render to. A ConfigMap has a
-    new name when its content changes, so one comes and one goes.
+    `own`: kinds and names of theirs, as the old and the new release render to. A ConfigMap that is
+    read once has a new name when its content changes, so one comes and one goes.
     """
     known = set(own)
     return listed(
         f"{item.operation} {item.kind} {item.name}"
         for item in touched
         if (item.kind, item.name.rpartition("/")[2]) not in known
-        or item.operation not in (("create", "delete") if item.kind == "ConfigMap" else ("update",))
+        or item.operation not in (_FILES if item.kind == "ConfigMap" else ("update",))
     )
 
 

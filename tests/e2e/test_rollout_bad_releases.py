@@ -93,8 +93,8 @@ def test_a_bad_release_is_caught_at_the_canary_and_turned_back(
 
 def migration_limit(lab: Lab) -> int:
     """Read how the frontends of the region are told to migrate requests."""
-    spec = lab.clusters[0].deployments()["frontend"]["spec"]["template"]["spec"]
-    args = spec["containers"][0]["args"]
+    [item] = [i for n, i in lab.clusters[0].deployments().items() if n.startswith("frontend")]
+    args = item["spec"]["template"]["spec"]["containers"][0]["args"]
     return int(args[args.index("--migration-limit") + 1])
 
 
