@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fleet.rollout.strategy import Deadlines
 from infra.rollout.driver import Result
 from infra.rollout.fronting import not_rolled, other_than, unknowing
@@ -22,20 +24,23 @@ def verify(part: Part) -> Result:
 
 def ready(part: Part, deadlines: Deadlines) -> Result:
     """Wait until all pods are new and available."""
-    waited = part.waiter.until(lambda: missing(part), deadlines.ready_s)
+    waited = part.waiter.until(missing(part), deadlines.ready_s)
     return verdict(waited, "after the deadline `ready`")
 
 
 def registered(part: Part, deadlines: Deadlines) -> Result:
     """Wait until each frontend knows the model: Ready alone is said without any replica."""
-    waited = part.waiter.until(lambda: missing(part), deadlines.registered_s)
+    waited = part.waiter.until(missing(part), deadlines.registered_s)
     return verdict(waited, "after the deadline `registered`")
 
 
-def missing(part: Part) -> str:
-    """Say what a region's frontends and gateway lack."""
-    region = part.region
-    names = [name for kind, name in region.stack.fronting() if kind == "Deployment"]
-    if why := not_rolled(region.cluster.deployments(), names):
-        return why
-    return unknowing(region.cluster.frontends(), region.stack.fleet.model.repo)
+def missing(part: Part) -> Callable[[], str]:
+    """Give what says what a region's frontends and gateway lack; what is wanted is read once."""
+    cluster, stack = part.region.cluster, part.region.stack
+    names = [name for kind, name in stack.fronting() if kind == "Deployment"]
+    model = stack.fleet.model.repo
+
+    def found() -> str:
+        return not_rolled(cluster.deployments(), names) or unknowing(cluster.frontends(), model)
+
+    return found

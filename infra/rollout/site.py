@@ -147,8 +147,9 @@ class RegionsSite:
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
             return Result("inconclusive", left_alone(named(by_hand)))
+        whole = fronting_phases.missing(part) if part.shared and part.forwards else str
         waited = part.waiter.until(
-            lambda: self._not_enough(part), self.started.deadlines.registered_s
+            lambda: whole() or self._not_enough(part), self.started.deadlines.registered_s
         )
         if waited.how != "held":
             return unsure(waited)
@@ -162,8 +163,6 @@ class RegionsSite:
     def _not_enough(self, part: Part) -> str:
         if missing := _weights_missing(part):
             return missing
-        if part.shared and part.forwards and (why := fronting_phases.missing(part)):
-            return why
         serving = part.region.serving()
         racks = part.region.racks
         parked = part.region.cluster.parked()
@@ -277,10 +276,11 @@ class RegionsSite:
         if not part.action.step.soak_s:
             return OK
         lost = ""
+        look = fronting_phases.missing(part) if part.shared else partial(_absent, part)
 
         def quiet() -> str:
             nonlocal lost
-            lost = fronting_phases.missing(part) if part.shared else _absent(part)
+            lost = look()
             return "" if lost else "soaking"
 
         waited = part.waiter.until(quiet, part.action.step.soak_s)

@@ -44,6 +44,7 @@ RELEASES = {
     "good": {"drain_s": "5s"},
     "bad": {"drain_s": "5s", "engine": {"image": IMAGE}, "router": {"migration_limit": 7}},
 }
+STEP_S = 600.0  # far above what a step takes
 CANARY, OTHER = "e01-0", "e01-1"
 
 
@@ -106,7 +107,7 @@ def test_the_same_release_comes_through_once_its_fault_is_gone(shared: Here, lab
         driver = shared.start(*start_words("bad"))
         behind = 0
         for _ in (CANARY, OTHER, "frontends"):
-            behind = wait_for_phase(record(shared, number), "apply", behind)
+            behind = wait_for_phase(record(shared, number), "apply", behind, STEP_S)
         driver.kill()
         driver.wait(timeout=30)
         ended = shared.run("rollout", "resume", FILE)

@@ -71,6 +71,7 @@ class FakeStack:
     shared: str | None = None
     fails: list[str] = field(default_factory=list)  # what the next updates say
     weights: dict[str, str] = field(default_factory=dict)  # labels of nodes that hold them
+    _fronting: dict[Any, Any] = field(default_factory=dict)  # rendering takes a while
     only: tuple[str, ...] | None = None  # what the state says that an update touches
 
     def check_unlocked(self) -> None:
@@ -98,14 +99,16 @@ class FakeStack:
             raise ApplyError(self.fails.pop())
 
     def fronting(self, instead: str | None = None) -> dict[tuple[str, str], dict[str, Any]]:
-        options = Options(
-            assignment=self.assigned, releases=dict([self.new]), shared=instead or self.shared
-        )
-        return {
-            (item["kind"], item["metadata"]["name"]): item
-            for item in render_region(self.fleet, REGION, "serving", options)
-            if item["metadata"].get("labels", {}).get(NAME_LABEL) in FRONTING
-        }
+        shared = instead or self.shared
+        key = (self.new[0], shared, tuple(self.assigned.items()))
+        if key not in self._fronting:
+            options = Options(assignment=self.assigned, releases=dict([self.new]), shared=shared)
+            self._fronting[key] = {
+                (item["kind"], item["metadata"]["name"]): item
+                for item in render_region(self.fleet, REGION, "serving", options)
+                if item["metadata"].get("labels", {}).get(NAME_LABEL) in FRONTING
+            }
+        return copy.deepcopy(self._fronting[key])
 
     def weights_labels(self, identity: str) -> Mapping[str, str]:
         return self.weights
