@@ -127,6 +127,7 @@ def recorded(
                 soak_s=plan.soaks_s[step.wave] if last[step.wave] == step.number else 0.0,
                 places=tuple(places[name] for name in step.replicas),
                 shared=step.shared,
+                expected_s=round(step.times.total_s, 1),
             )
             for step in plan.steps
         ),

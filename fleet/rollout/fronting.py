@@ -9,10 +9,15 @@ region begins, so that what is wrong with them costs one region.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from fleet.errors import ConfigError
 from fleet.release import Release
 from fleet.rollout.mixing import mixing
+from fleet.rollout.strategy import Assumed, Gates
+from fleet.rollout.timing import StepTimes
+from fleet.spec import FleetSpec
 
 # Assumed, to be measured: a pod is placed, pulls its image and reads its tokenizer. A Deployment
 # makes one new pod at a time, and the next when that one is Ready.
@@ -42,6 +47,29 @@ def to_change(
     return tuple(found)
 
 
-def change_s(frontends: int, gateways: int, settle_s: float) -> float:
-    """Say how long it takes to change a region; both Deployments roll side by side."""
-    return max(frontends, gateways) * POD_START_S + settle_s
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fronting:
+    """What is to change of frontends and gateways."""
+
+    regions: tuple[str, ...]
+    frontends: int  # of a region
+    gateways: int
+
+    @classmethod
+    def of(cls, spec: FleetSpec, regions: tuple[str, ...]) -> Self:
+        """Take the numbers of a fleet file."""
+        return cls(
+            regions=regions, frontends=spec.frontends.replicas, gateways=spec.gateway.replicas
+        )
+
+    def times(self, replicas: int, gates: Gates, assumed: Assumed) -> StepTimes:
+        """Say how long it takes to change a region; both Deployments roll side by side."""
+        return StepTimes(
+            drain_s=0.0,
+            update_s=assumed.update_s,
+            load_s=0.0,
+            warm_up_s=max(self.frontends, self.gateways) * POD_START_S,
+            register_s=assumed.register_s,
+            questions_s=assumed.questions_s * self.frontends,
+            gates_s=gates.min_requests / (assumed.requests_per_s * replicas),
+        )

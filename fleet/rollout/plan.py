@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.packing import pack_rack
 from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
-from fleet.rollout.fronting import change_s, to_change
+from fleet.rollout.fronting import Fronting, to_change
 from fleet.rollout.mixing import Mixing, mixing
-from fleet.rollout.strategy import Strategy
-from fleet.rollout.timing import StartTimes, StepCost, start_times, step_cost, wave_s
-from fleet.rollout.waves import RackUnits, Step, Wave, cut_waves, units_of
+from fleet.rollout.strategy import Strategy, WaveSpec
+from fleet.rollout.timing import (
+    StartTimes,
+    StepCost,
+    StepTimes,
+    start_times,
+    step_cost,
+    step_times,
+)
+from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
 from fleet.schema import suggestion
 
 MAX_LISTED = 5  # fields in a line that a person reads
@@ -31,6 +39,7 @@ class PlannedStep:
     number: int  # from 1, over all waves
     wave: str
     starts_s: float  # after the start of the rollout
+    times: StepTimes
     replicas: tuple[str, ...]  # none: it changes the frontends and the gateway of a region
     serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
     costs: Mapping[str, StepCost]
@@ -45,7 +54,7 @@ class RolloutPlan:
     new: str
     steps: tuple[PlannedStep, ...]
     soaks_s: Mapping[str, float]
-    times: StartTimes
+    times: StepTimes  # of one replica, behind the gates of the first wave
     total_s: float
     one_by_one_s: float  # the same replicas behind one another, without any wave
     mixing: Mixing
@@ -79,26 +88,24 @@ def plan_rollout(
         for rack in region.racks
     ]
     waves = cut_waves(racks, strategy)
-    times = start_times(fleet.model, fleet.release, new, strategy.assumed)
+    start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
-    shared = _Shared(
-        regions=to_change(following or {}, fleet.release, new, totals),
-        step_s=change_s(fleet.spec.frontends.replicas, fleet.spec.gateway.replicas, times.settle_s),
-    )
-    steps = _planned(waves, times, totals, strategy, shared)
+    todo = to_change(following or {}, fleet.release, new, totals)
+    steps = _planned(waves, start, totals, strategy, Fronting.of(fleet.spec, todo))
     used = {step.wave for step in steps}
     soaks_s: dict[str, float] = {
         wave.scope: wave.soak_s for wave in strategy.waves if wave.scope in used
     }
+    single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
         old=fleet.release_id,
         new=target,
         steps=steps,
         soaks_s=soaks_s,
-        times=times,
-        total_s=sum(wave_s(wave, times) for wave in waves) + len(shared.regions) * shared.step_s,
-        one_by_one_s=moving * times.total_s,
+        times=single,
+        total_s=sum(step.times.total_s for step in steps) + sum(soaks_s.values()),
+        one_by_one_s=moving * single.total_s,
         mixing=(mix := mixing(fleet.release, new)),
         unchanged=sum(totals.values()) - moving,
         warnings=_warnings(mix, bool(steps)),
@@ -132,55 +139,61 @@ def _rack_units(
     return RackUnits(id=rack.id, region=region.name, replicas=rack.replicas, todo=tuple(todo))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
-    """The regions whose frontends and gateway change, and how long each takes."""
-
-    regions: tuple[str, ...]
-    step_s: float
-
-
 def _planned(
     waves: tuple[Wave, ...],
-    times: StartTimes,
+    start: StartTimes,
     totals: Mapping[str, int],
     strategy: Strategy,
-    shared: _Shared,
+    fronting: Fronting,
 ) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     clock_s = 0.0
 
-    def add(wave: str, step: Step | None = None, region: str | None = None) -> None:
+    def add(spec: WaveSpec, away: Mapping[str, int], **what: Any) -> None:
         nonlocal clock_s
-        away = Counter(slot.region for slot in step.replicas) if step else Counter[str]()
+        times = (
+            step_times(away, totals, start, spec.gates, strategy.assumed)
+            if away
+            else fronting.times(totals[what["shared"]], spec.gates, strategy.assumed)
+        )
         planned.append(
             PlannedStep(
                 number=len(planned) + 1,
-                wave=wave,
+                wave=spec.scope,
                 starts_s=clock_s,
-                replicas=tuple(slot.name for slot in step.replicas) if step else (),
+                times=times,
                 serving={name: (totals[name] - gone, totals[name]) for name, gone in away.items()},
                 costs={
                     name: step_cost(gone, totals[name], strategy.assumed)
                     for name, gone in away.items()
                 },
-                shared=region,
+                **what,
             )
         )
-        clock_s += times.total_s if step else shared.step_s
+        clock_s += times.total_s
 
     last = {s.region: step for wave in waves for step in wave.steps for s in step.replicas}
     for wave in waves:
         for step in wave.steps:
-            add(wave.spec.scope, step)
-            for region in shared.regions:
+            away = Counter(slot.region for slot in step.replicas)
+            add(wave.spec, away, replicas=tuple(slot.name for slot in step.replicas))
+            for region in fronting.regions:
                 if last.get(region) is step:
-                    add(wave.spec.scope, region=region)
+                    add(wave.spec, {}, replicas=(), shared=region)
         clock_s += wave.spec.soak_s
-    for region in shared.regions:  # whose replicas have the release already
+    for region in fronting.regions:  # whose replicas have the release already
         if region not in last:
-            add(strategy.waves[-1].scope, region=region)
+            add(strategy.waves[-1], {}, replicas=(), shared=region)
     return tuple(planned)
+
+
+def _single(
+    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
+) -> StepTimes:
+    """Say how long one replica takes alone, in the smallest region: the slowest gates."""
+    gates = waves[0].spec.gates if waves else strategy.waves[0].gates
+    name = min(totals, key=lambda region: totals[region], default="")
+    return step_times({name: 1}, {name: totals.get(name, 1)}, start, gates, strategy.assumed)
 
 
 def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def test_frontends_that_follow_something_else_are_named(demo: Fleet) -> None:
     now = replace(
         now,
         assigned=dict.fromkeys(now.assigned, demo.release_id),
-        following={"us-east": release_id(other)},
+        following={"us-east": release_id(other), "eu-west": demo.release_id},
     )
     with pytest.raises(ConfigError, match=r"us-east: its frontends and gateway follow .*retries"):
         plan_from(demo, now, new, STRATEGY, ())

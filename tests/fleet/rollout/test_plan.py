@@ -24,9 +24,10 @@ FIELD = Assumed(load_rate=-(-FLEET.model.weights_bytes // 2 // 300), warm_up=420
 def test_a_rack_takes_as_long_as_the_field_says() -> None:
     """9 x (15 + 5 + 7) minutes, and what we add to it is said apart."""
     plan = plan_rollout(FLEET, NEW, Strategy(assumed=FIELD), regions=["us-east"])
-    settle_s = 9 * plan.times.settle_s
-    soaks_s = sum(plan.soaks_s.values())
-    assert plan.total_s - settle_s - soaks_s == pytest.approx(4.05 * 3600, rel=1e-3)
+    field_s = sum(s.times.drain_s + s.times.load_s + s.times.warm_up_s for s in plan.steps)
+    assert field_s == pytest.approx(4.05 * 3600, rel=1e-3)
+    whole_s = sum(step.times.total_s for step in plan.steps) + sum(plan.soaks_s.values())
+    assert plan.total_s == whole_s > field_s
 
 
 def test_steps_start_when_those_before_them_have_ended() -> None:
@@ -34,8 +35,8 @@ def test_steps_start_when_those_before_them_have_ended() -> None:
     plan = plan_rollout(FLEET, NEW, Strategy())
     canary, second, third, *_ = plan.steps
     assert canary.starts_s == 0
-    assert second.starts_s == plan.times.total_s + plan.soaks_s["canary"]
-    assert third.starts_s == second.starts_s + plan.times.total_s
+    assert second.starts_s == canary.times.total_s + plan.soaks_s["canary"]
+    assert third.starts_s == second.starts_s + second.times.total_s
 
 
 def test_frontends_change_behind_the_replicas_of_their_region() -> None:
@@ -52,10 +53,10 @@ def test_frontends_change_behind_the_replicas_of_their_region() -> None:
     assert (last.number, last.wave) == (len(plan.steps), "rest")
     after = plan.steps[first.number]
     assert after.number == first.number + 1
-    assert after.starts_s - first.starts_s == 2 * POD_START_S + plan.times.settle_s
-    assert plan.total_s == pytest.approx(
-        last.starts_s + 2 * POD_START_S + plan.times.settle_s + plan.soaks_s["rest"]
-    )
+    assert after.starts_s - first.starts_s == pytest.approx(first.times.total_s)
+    assert first.times.warm_up_s == FLEET.spec.frontends.replicas * POD_START_S
+    assert (first.times.drain_s, first.times.load_s) == (0.0, 0.0)
+    assert plan.total_s == pytest.approx(last.starts_s + last.times.total_s + plan.soaks_s["rest"])
 
 
 def test_frontends_alone_can_be_left_to_change() -> None:
