@@ -101,10 +101,10 @@ def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:
 
 def _write(file: TextIO, entry: Began | Ended, action: Do) -> None:
     event = {
-        **entry.model_dump(mode="json"),
+        **entry.model_dump(mode="json", exclude_none=True),
         "wave": action.step.wave,
         "replicas": [place.replica for place in action.step.places],
-        "shared": action.step.shared,
+        **({"shared": action.step.shared} if action.step.shared else {}),
         "release": action.target,
     }
     file.write(json.dumps(event) + "\n")

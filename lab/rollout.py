@@ -20,6 +20,7 @@ from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
 from infra.state.files import FileState
 from lab.faults import Fault
+from lab.mounts import MOUNTED_S
 from lab.network import loopback_address
 from lab.processes import MARK, process_environ
 from lab.questions import mocked_questions
@@ -82,6 +83,7 @@ class LabVenue:
                 kubeconfig=region.kubeconfig,
                 namespace=self.state.namespace,
                 reach=loopback_address,
+                heard_s=MOUNTED_S,
             )
             for name, region in self.state.regions.items()
         }
