@@ -14,7 +14,7 @@ from fleet.load import Fleet
 from fleet.plan import make_plan
 from fleet.release import Release
 from fleet.rollout.mixing import mixing
-from fleet.rollout.plan import RolloutPlan, listed, plan_rollout
+from fleet.rollout.plan import RolloutPlan, plan_rollout
 from fleet.rollout.record import Place, RecordedStep, Started
 from fleet.rollout.strategy import Strategy
 from fleet.schema import suggestion
@@ -79,12 +79,6 @@ def require_possible(fleet: Fleet, plan: RolloutPlan, old: Release, new: Release
         raise ConfigError(
             f"{fleet.path}: backend dgd: its replicas cannot be taken out of routing one by one "
             "yet. Use backend lws, or roll out by hand with `pulumi up`."
-        )
-    if plan.mixing.apart:
-        raise ConfigError(
-            f"{where}: {listed(plan.mixing.apart)} must not differ between releases that one "
-            "router serves. Bring it out with a release that changes nothing of this, or drain "
-            "the region and start it anew with the release in the fleet file."
         )
     for release in (old, new):
         if release.disaggregation is not None:

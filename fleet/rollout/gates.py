@@ -12,8 +12,9 @@ Pure. Every gate has one definition, here:
   step's replicas, against those of another release in the same window.
 - `hit_recovery`: until so long after the phase began, an empty cache is a good reason for a dip of
   the step's replicas and for a slow first token; each is looked at again in a new window. A dip
-  of the whole region has no such reason: the rest of it has its caches. Unless its frontends were
-  made anew: they do not know where sessions are, until each has come once.
+  of the whole region has no such reason: the rest of it has its caches. But where sessions change
+  over to a set that is kept apart, each of them begins there without one; and new frontends do
+  not know where sessions are, until each has come once.
 
 A window is closed as soon as it has enough of everything, and judged as a whole.
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, Window
@@ -76,7 +77,7 @@ def judge(
         return Judgement(verdict="broken", why=_errors(so_far, gates))
     if missing := _too_few(window.region if forgot else so_far, window, gates):
         return Judgement(verdict="wait", why=missing)
-    found = (*_first_tokens(window, gates), *_hits(window, baseline, gates, forgot=forgot))
+    found = (*_first_tokens(window, gates), *_hits(window, baseline, gates))
     broken = [item for item in found if item.broken]
     text = f"{_errors(so_far, gates)}; " + "; ".join(item.text for item in found)
     if not broken:
@@ -147,7 +148,7 @@ def _log_error(new: FirstTokens, old: FirstTokens) -> float:
     return math.sqrt(new.spread**2 / new.answers + old.spread**2 / old.answers)
 
 
-def _hits(window: Window, baseline: Counts, gates: Gates, *, forgot: bool) -> Iterable[Found]:
+def _hits(window: Window, baseline: Counts, gates: Gates) -> Iterable[Found]:
     name = "max_hit_dip"
     usual = baseline.tokens.hit
     few = baseline.requests < gates.min_requests or baseline.tokens.prompt < LEAST_BASELINE_TOKENS
@@ -156,8 +157,8 @@ def _hits(window: Window, baseline: Counts, gates: Gates, *, forgot: bool) -> It
     elif (hit := window.region.tokens.hit) is None:
         yield Found(text=f"{name} of the region: not measured, no tokens were counted")
     else:
-        found = _dip(f"{name} of the region", usual, hit, window, gates)
-        yield replace(found, excused=forgot)
+        dip = _dip(f"{name} of the region", usual, hit, window, gates)
+        yield Found(text=dip.text, broken=dip.broken, excused=window.moving)
     if window.old is None:
         return
     new, old = _hit(window.new.tokens), _hit(window.old.tokens)

@@ -6,7 +6,7 @@ waited for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.rollout.answers import Asked, broken, counted
 from fleet.rollout.counters import Reading, between, lifetime
@@ -92,7 +92,9 @@ class _Watch:
     def _judge(self) -> Judgement:
         return judge(
             so_far=between(self.first, self.last).region,
-            window=between(self.opened, self.last),
+            window=replace(
+                between(self.opened, self.last), moving=self.part.apart or self.part.shared
+            ),
             baseline=(
                 counts_of(self.part.action.seen)
                 if self.part.shared

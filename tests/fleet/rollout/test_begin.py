@@ -85,21 +85,6 @@ def test_the_rest_of_an_aborted_rollout_can_be_brought_out(demo: Fleet) -> None:
     assert "use1-r01-0" not in {name for step in plan.steps for name in step.replicas}
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"block_size": 2048}, "block_size must not differ"),
-    ],
-)
-def test_what_no_step_can_do_is_refused(demo: Fleet, fields: dict[str, object], words: str) -> None:
-    """At the prompt, and not with a replica out of routing."""
-    data = demo.release.model_dump() | {"name": "new"} | fields
-    new = Release.model_validate(data)
-    plan = plan_from(demo, running(demo), new, STRATEGY, ())
-    with pytest.raises(ConfigError, match=words):
-        require_possible(demo, plan, demo.release, new)
-
-
 def test_frontends_that_follow_something_else_are_named(demo: Fleet) -> None:
     """A way back would bring them to what they never were."""
     other, new = (

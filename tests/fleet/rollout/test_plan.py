@@ -56,7 +56,9 @@ def test_frontends_change_behind_the_replicas_of_their_region() -> None:
     assert after.starts_s - first.starts_s == pytest.approx(first.times.total_s)
     assert first.times.warm_up_s == FLEET.spec.frontends.replicas * POD_START_S
     assert (first.times.drain_s, first.times.load_s) == (0.0, 0.0)
-    assert plan.total_s == pytest.approx(last.starts_s + last.times.total_s + plan.soaks_s[last.wave])
+    assert plan.total_s == pytest.approx(
+        last.starts_s + last.times.total_s + plan.soaks_s[last.wave]
+    )
 
 
 def test_frontends_alone_can_be_left_to_change() -> None:
