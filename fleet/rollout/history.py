@@ -40,6 +40,8 @@ def past_rollout(number: int, entries: Sequence[Entry]) -> PastRollout:
     under_way = state.queue[:1] if state.touched else ()
     updated = {name for name, has in state.assigned.items() if has == started.new}
     updated -= {place.replica for step in under_way for place in step.places}
+    fronting = {name for name, has in state.shared.items() if has == started.new}
+    fronting -= {step.shared for step in under_way}
     places = [place for step in started.steps for place in step.places]
     return PastRollout(
         number=number,
@@ -49,9 +51,14 @@ def past_rollout(number: int, entries: Sequence[Entry]) -> PastRollout:
         by=started.by,
         started_at_s=started.at_s,
         last_at_s=entries[-1].at_s,
-        regions=tuple(dict.fromkeys(place.region for place in places)),
+        regions=tuple(dict.fromkeys(name for step in started.steps for name in step.regions)),
         steps=len(started.steps),
-        steps_done=sum(all(p.replica in updated for p in s.places) for s in started.steps),
+        steps_done=sum(
+            step.shared in fronting
+            if step.shared
+            else all(place.replica in updated for place in step.places)
+            for step in started.steps
+        ),
         replicas=len(places),
         updated=len(updated),
         why=state.why,
