@@ -11,20 +11,21 @@ from pathlib import Path
 
 import pytest
 from cli_runs import Here
-from rollout_deaths import (
-    dies,
-    dies_and_leaves_pulumi,
-    dies_while_another_asks,
-    dies_with_pulumi,
-    falling,
-    frozen,
-    is_interrupted,
-    is_terminated,
+from rollout_deaths import falling, frozen, is_terminated
+from rollout_kills import (
+    FIRST_STEP,
+    LAST_STEP,
+    SECOND_STEP,
+    WAY_BACK,
+    Killed,
+    came_well,
+    not_as_recorded,
 )
 from rollout_lab import (
     FILE,
     Lab,
     identity,
+    joined,
     lab_of,
     latest,
     phase_s,
@@ -33,8 +34,6 @@ from rollout_lab import (
     wait_for_event,
     wait_for_phase,
 )
-
-from infra.rollout.journal import Journal
 
 pytestmark = pytest.mark.lab
 
@@ -58,6 +57,7 @@ at_once: {per_rack: 1, per_region: 1, regions: 2}
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
+webhook: http://127.0.0.1:9/nobody-listens
 """
 AWAY_S = 30.0
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
@@ -121,36 +121,6 @@ def test_every_replica_gets_the_release_once_and_nobody_fails(shared: Here, lab:
     assert seen.faults == []
 
 
-def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
-    """Killed four times, in two updates among them, and interrupted; nothing is done twice."""
-    ends = (
-        ("drain", dies),
-        ("apply", dies_with_pulumi),
-        ("ready", dies_while_another_asks),
-        ("smoke", is_interrupted),
-        ("apply", dies_and_leaves_pulumi),
-    )
-    with lab.watched() as seen:
-        words, length = start_words("third", "--region", "east"), 0
-        for phase, end in ends:
-            driver = shared.start(*words)
-            length = wait_for_phase(record(shared, 2), phase, length)
-            end(shared, driver)
-            length = len(Journal(record(shared, 2)).read())  # it went on while it was ended
-            words = ["rollout", "resume", "fleet.yaml"]
-        second = shared.run(*start_words("batch"))
-        assert (second.code, "Finish it first" in second.err) == (3, True), second.err
-        ended = shared.run(*words)
-    assert ended.code == 0, ended.err
-    releases = lab.releases()
-    assert {releases["e01-0"], releases["e01-1"]} == {identity(shared, "third")}
-    assert {releases["w01-0"], releases["w01-1"]} == {identity(shared, "batch")}
-    counts = {name: len(uids) for name, uids in seen.pods.items()}
-    assert counts == {"e01-0": 2, "e01-1": 2, "w01-0": 1, "w01-1": 1}
-    assert seen.fewest["east"] == 1
-    assert seen.faults == []
-
-
 @pytest.fixture(scope="module")
 def second(shared: Here, lab: Lab) -> Here:
     """Give another working copy of the same fleet: its files, no record, no stacks."""
@@ -161,8 +131,54 @@ def second(shared: Here, lab: Lab) -> Here:
     return copy
 
 
-def joined(here: Here, *words: str) -> tuple[str, ...]:
-    return (*words, "--lab", str(here.work_dir))
+def test_killed_at_every_step_it_ends_as_if_nobody_had_died(
+    shared: Here, second: Here, lab: Lab
+) -> None:
+    """Thirty drivers of two working copies, one after the other; nothing twice, nothing lost."""
+    before = lab.generations()
+    killed = Killed(lab, shared, (shared, second), latest(shared) + 1)
+    with lab.watched() as seen:
+        killed.dies("started - clusters", *start_words("third"))
+        for point in FIRST_STEP:
+            killed.dies(point)
+        killed.paused()
+        for point in SECOND_STEP:
+            killed.dies(point)
+        paused = killed.goes_on()
+        assert (paused.code, "paused" in paused.out) == (1, True), paused.err
+        for point in LAST_STEP:
+            killed.dies(point)
+        ended = killed.goes_on()
+    assert ended.code == 0, ended.err
+    assert set(lab.releases().values()) == {identity(shared, "third")}
+    assert {name: len(uids) for name, uids in seen.pods.items()} == dict.fromkeys(before, 2)
+    assert lab.generations() == {name: count + 1 for name, count in before.items()}
+    undisturbed = came_well(record(shared, 1))
+    shared.run("rollout", "status", FILE)  # its own file is behind the clusters until it looks
+    assert came_well(record(shared, killed.number)) == undisturbed
+    assert not_as_recorded(shared, shared.work_dir) == []
+    assert not_as_recorded(second, shared.work_dir) == []
+    assert killed.lost() == []
+    assert seen.fewest == {"east": 1, "west": 1}
+    assert seen.faults == []
+
+
+def test_killed_on_the_way_back_it_still_arrives(shared: Here, second: Here, lab: Lab) -> None:
+    """In updates too, whose engine dies alone, or with the driver."""
+    before = lab.generations()
+    killed = Killed(lab, shared, (second, shared), latest(shared))
+    with lab.watched() as seen:
+        killed.dies(WAY_BACK[0], "rollback", FILE, "--yes")
+        for point in WAY_BACK[1:]:
+            killed.dies(point)
+        ended = killed.goes_on()
+    assert ended.code == 0, ended.err
+    assert set(lab.releases().values()) == {identity(shared, "batch")}
+    assert {name: len(uids) for name, uids in seen.pods.items()} == dict.fromkeys(before, 2)
+    assert lab.generations() == {name: count + 1 for name, count in before.items()}
+    assert not_as_recorded(shared, shared.work_dir) == []
+    assert killed.lost() == []
+    assert seen.faults == []
 
 
 def test_another_working_copy_finds_the_rollout_and_what_was_changed(
@@ -237,7 +253,7 @@ def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab)
     assert lab.leaders() == before
     past = json.loads(shared.run("history", FILE, "-o", "json").out)
     assert [one["number"] for one in past] == list(range(latest(shared), 0, -1))
-    assert {one["status"] for one in past} == {"done"}
+    assert {one["status"] for one in past} == {"done", "rolled-back"}
     unknown = shared.run("rollback", FILE, "--to", "nobody-12345678", "--yes")
     assert (unknown.code, "has not had it" in unknown.err) == (3, True), unknown.err
 

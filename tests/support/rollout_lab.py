@@ -79,6 +79,14 @@ class Lab:
             if pod.leader and not pod.deleting
         }
 
+    def generations(self) -> dict[str, int]:
+        """Read how often the object of each replica was changed."""
+        return {
+            name: item["metadata"]["generation"]
+            for cluster in self.clusters
+            for name, item in cluster.workloads().items()
+        }
+
     def label(self, replica: str, release: str) -> None:
         """Change a replica's object as somebody does by hand: which release it says it has."""
         [cluster] = [c for c in self.clusters if replica in c.workloads()]
@@ -200,6 +208,11 @@ def record(here: Here, number: int) -> Path:
 def latest(here: Here) -> int:
     """Give the number of the latest rollout."""
     return len(list((here.work_dir / "lab/rollouts").glob("*.jsonl")))
+
+
+def joined(here: Here, *words: str) -> tuple[str, ...]:
+    """Give a command of a working copy that did not start the lab."""
+    return (*words, "--lab", str(here.work_dir))
 
 
 def phase_s(record: Path, phase: str) -> float:

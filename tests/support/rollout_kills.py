@@ -1,0 +1,160 @@
+"""Kill the driver of a rollout again and again, each time followed by another working copy's."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+
+from cli_runs import Ended, Here
+from rollout_lab import FILE, PATIENCE_S, Lab, joined, record
+
+from cli.wiring import surroundings
+from fleet.load import load_fleet
+from fleet.rollout.record import Began, Entry
+from fleet.rollout.record import Ended as EndedPhase
+from infra.rollout.checks import differs
+from infra.rollout.journal import Journal
+from infra.rollout.ledger import Ledger
+from infra.rollout.objects import ClusterObjects
+from infra.rollout.rollouts import Rollouts
+from lab.rollout import LabVenue
+
+# In the order of the rollout; see `mortal_driver` for the words. A wait is only sure to be one
+# when the same driver has begun what it waits for.
+FIRST_STEP = (
+    "began preflight one-cluster",
+    "ended preflight unwritten",
+    "began drain torn",
+    "touch drain routed",
+    "touch drain waiting",
+    "began assign clusters",
+    "touch assign draft",
+    "touch assign assigned",
+    "resume - syncing",
+    "began apply written",
+    "touch apply preview",
+    "touch apply update",
+    "touch apply patched",
+    "ended apply one-cluster",
+    "began registered clusters",
+    "touch smoke questions",
+    "began gates written",
+    "touch gates waiting",
+    "touch soak waiting",
+    "ended soak written",
+)
+# Of two regions; a pause was asked for meanwhile, so it ends after them.
+SECOND_STEP = (
+    "touch apply one-region",
+    "touch ready waiting",
+    "ended registered torn",
+)
+LAST_STEP = (
+    "asked resume clusters",
+    "resume - one-lease",
+    "resume - settling",
+    "touch apply update-goes-on",
+    "began restore written",
+)
+WAY_BACK = (
+    "asked roll-back torn",
+    "touch apply patched",
+    "touch apply telling",
+    "touch ready waiting",
+    "ended restore one-cluster",
+)
+
+
+@dataclass
+class Killed:
+    """A rollout whose drivers die; `seen` is what the clusters had of its record after each."""
+
+    lab: Lab
+    first: Here  # the working copy that started the lab
+    copies: Sequence[Here]
+    number: int
+    seen: list[tuple[Entry, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next: Iterator[Here] = cycle(self.copies)
+
+    def dies(self, at: str, *words: str) -> None:
+        """Start a driver in the next working copy, and see it die where it should."""
+        copy = next(self._next)
+        driver = copy.start(*self._at_home(copy, words or RESUME), dies_at=at)
+        ended = copy.end(driver)
+        assert ended.code == -signal.SIGKILL, f"{at}: {ended.code}\n{ended.out}{ended.err}"
+        self.look()
+
+    def goes_on(self, *words: str) -> Ended:
+        """Let a driver of the next working copy go as far as it goes."""
+        copy = next(self._next)
+        return copy.run(*self._at_home(copy, words or RESUME))
+
+    def paused(self) -> None:
+        """Ask for a pause in a drain: the asker dies behind it, the driver as it notes it."""
+        copy, before = next(self._next), len(self.look())
+        driver = copy.start(*self._at_home(copy, RESUME), dies_at="asked pause clusters")
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(isinstance(e, Began) and e.phase == "drain" for e in self.look()[before:]):
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        [other] = [one for one in self.copies if one is not copy]
+        words = self._at_home(other, ("rollout", "pause", FILE))
+        for process, of in ((other.start(*words, dies_at="touch - left"), other), (driver, copy)):
+            ended = of.end(process)
+            assert ended.code == -signal.SIGKILL, ended.err
+        self.look()
+
+    def look(self) -> tuple[Entry, ...]:
+        """Read the longest record in the clusters."""
+        ledgers = [Ledger(ClusterObjects(cluster)) for cluster in self.lab.clusters]
+        self.seen.append(max((one.read(self.number).entries for one in ledgers), key=len))
+        return self.seen[-1]
+
+    def lost(self) -> list[Entry]:
+        """Give the entries that somebody has seen in a cluster, and that are in no record now."""
+        last = Journal(record(self.first, self.number)).read()
+        return [
+            entry
+            for seen in self.seen
+            for index, entry in enumerate(seen)
+            if last[index : index + 1] != [entry]
+        ]
+
+    def _at_home(self, copy: Here, words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(words) if copy is self.first else joined(self.first, *words)
+
+
+RESUME = ("rollout", "resume", FILE)
+
+
+def came_well(path: Path) -> list[str]:
+    """List the phases of a record that ended well, in their order."""
+    entries = Journal(path).read()
+    return [e.phase for e in entries if isinstance(e, EndedPhase) and e.outcome == "ok"]
+
+
+def not_as_recorded(here: Here, lab_dir: Path) -> list[str]:
+    """Name what is not as the record of the latest rollout says: live, told to, or deployed."""
+    fleet = load_fleet(here.folder / FILE)
+    venue = LabVenue.of(fleet, surroundings(fleet, here.work_dir), lab_dir)
+    rollouts = Rollouts(venue=venue)
+    journal = rollouts.latest()
+    assert journal is not None
+    state, sources, wrong = journal.state(), rollouts.sources(), []
+    for region, cluster in rollouts.regions.items():
+        stack = rollouts.stack(region, sources)
+        live, deployed = cluster.workloads(), stack.deployed()
+        if region in state.serials and deployed.serial != state.serials[region]:
+            wrong.append(f"{region}: serial {deployed.serial}, not {state.serials[region]}")
+        for name, item in stack.rendered().items():
+            has, meant = deployed.releases[name], state.assigned.get(name, deployed.releases[name])
+            if why := differs(live[name], item) or ("" if has == meant else f"{has}, not {meant}"):
+                wrong.append(f"{name}: {why}")
+    return wrong
