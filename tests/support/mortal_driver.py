@@ -30,7 +30,7 @@ from infra.rollout.stack import Stack
 from infra.rollout.waiting import Waiter
 from infra.stack_process import Command
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # only ends what hangs
 _Hook = Callable[..., None]
 
 

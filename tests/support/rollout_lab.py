@@ -29,7 +29,7 @@ from lab.network import loopback_address
 FILE = "fleet.yaml"
 BY_STRATEGY = ("--strategy", "strategy.yaml", "--yes")
 POLL_S = 0.2
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # only ends what hangs
 
 
 @dataclass

@@ -113,6 +113,16 @@ def test_a_clock_that_is_wrong_takes_nothing_away(
         lease(east, "ben", time, skew_s=skew_s).acquire()
 
 
+def test_a_clock_that_was_set_back_keeps_no_dead_driver_alive(
+    east: FakeObjects, time: FakeTime
+) -> None:
+    """An hour back, his last renewal lies in the future: it is watched for its whole length."""
+    lease(east, "anna", time).acquire()
+    why = lease(east, "ben", time, skew_s=-3600.0).acquire()
+    assert "anna, since 2026-01-01T12:00:00, renewed in the future (the clocks differ)" in why
+    assert time.seconds >= LENGTH_S
+
+
 def test_an_api_server_that_is_away_for_half_a_minute_costs_nothing(
     east: FakeObjects, time: FakeTime
 ) -> None:

@@ -6,47 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rollout_copies import ME, Fleet
 from rollout_large import large_record
-from rollout_objects import FakeObjects, FakeTime, holder
-from rollout_world import started
+from rollout_objects import FakeObjects
+from rollout_world import KilledError, started
 
 from fleet.errors import ApplyError, BusyError
-from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry
+from fleet.rollout.record import PHASES, Asked, Began, Ended
 from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
-from infra.rollout.lease import Leases, RegionLease
 from infra.rollout.ledger import KEPT, Ledger, Packer, Stored
-from infra.rollout.shared import SharedRecord
-from infra.rollout.waiting import Waiter
-
-ME = {"pid": "1"}
-
-
-class Fleet:
-    """Regions a and b, and as many working copies as there are folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.time = FakeTime()
-        self.regions = {name: FakeObjects(name) for name in ("a", "b")}
-        self.said: list[str] = []
-
-    def copy(self, who: str, *gone: str) -> Journal:
-        time = self.time.of()
-        me = holder(who, gone=tuple(f"process of {name}" for name in gone))
-        leases = {n: RegionLease(o, me, time) for n, o in self.regions.items()}
-        shared = SharedRecord(
-            number=1,
-            ledgers={name: Ledger(objects) for name, objects in self.regions.items()},
-            leases=Leases(leases, self.said.append),
-            waiter=Waiter(clock=time.clock, pause=time.pause, stop=lambda: False),
-            say=self.said.append,
-        )
-        return Journal(self.folder / who / "0001.jsonl", shared)
-
-    def stored(self, region: str) -> tuple[Entry, ...]:
-        return Ledger(self.regions[region]).read(1).entries
 
 
 @pytest.fixture
@@ -80,10 +50,6 @@ def asked(command: str) -> Asked:
 def go(journal: Journal, site: Site) -> object:
     with journal.held(ME):
         return drive(journal, site, clock=lambda: 1.0)
-
-
-class KilledError(Exception):
-    """As kill -9: nothing is given back, nothing more is written."""
 
 
 @pytest.mark.parametrize("kill_at", range(0, len(PHASES) * 4, 3))
