@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 from cli_runs import Here
-from rollout_deaths import falling, frozen, is_terminated
+from rollout_deaths import (
+    cordoned,
+    falling,
+    frozen,
+    is_terminated,
+    kill_engine,
+    restart_frontend,
+)
 from rollout_kills import (
     FIRST_STEP,
     LAST_STEP,
@@ -138,16 +145,16 @@ def test_killed_at_every_step_it_ends_as_if_nobody_had_died(
     before = lab.generations()
     killed = Killed(lab, shared, (shared, second), latest(shared) + 1)
     with lab.watched() as seen:
-        killed.dies("started - clusters", *start_words("third"))
+        killed.ends("started - clusters", *start_words("third"))
         for point in FIRST_STEP:
-            killed.dies(point)
+            killed.ends(point)
         killed.paused()
         for point in SECOND_STEP:
-            killed.dies(point)
+            killed.ends(point)
         paused = killed.goes_on()
         assert (paused.code, "paused" in paused.out) == (1, True), paused.err
         for point in LAST_STEP:
-            killed.dies(point)
+            killed.ends(point)
         ended = killed.goes_on()
     assert ended.code == 0, ended.err
     assert set(lab.releases().values()) == {identity(shared, "third")}
@@ -164,13 +171,14 @@ def test_killed_at_every_step_it_ends_as_if_nobody_had_died(
 
 
 def test_killed_on_the_way_back_it_still_arrives(shared: Here, second: Here, lab: Lab) -> None:
-    """In updates too, whose engine dies alone, or with the driver."""
+    """In updates whose engine is interrupted, terminated or killed: alone, or with the driver."""
     before = lab.generations()
     killed = Killed(lab, shared, (second, shared), latest(shared))
     with lab.watched() as seen:
-        killed.dies(WAY_BACK[0], "rollback", FILE, "--yes")
-        for point in WAY_BACK[1:]:
-            killed.dies(point)
+        killed.ends("asked roll-back torn", "rollback", FILE, "--yes")
+        killed.interrupted()
+        for point in WAY_BACK:
+            killed.ends(point)
         ended = killed.goes_on()
     assert ended.code == 0, ended.err
     assert set(lab.releases().values()) == {identity(shared, "batch")}
@@ -221,6 +229,10 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
         )
         start = shared.run(*start_words("batch"))
         assert (start.code, "Finish it first" in start.err) == (3, True), start.err
+        wait_for_event(events, "ready", "w01-1")
+        kill_engine(shared, lab, "w01-1", identity(shared, "third"))
+        restart_frontend(shared, lab, "west")
+        seen.faults.clear()  # it was the region's only one
         wait_for_event(events, "gates", "w01-1")
         with frozen(shared, "west"):
             time.sleep(AWAY_S)  # so long it is away; nothing is waited for
@@ -271,6 +283,7 @@ def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, l
         ended = shared.run(*start_words("cards", "--region", "west"))
         assert ended.code == 1, ended.err
         assert "after the deadline `ready`" in ended.out
+        assert "webhook at 127.0.0.1: ConnectError; the rollout goes on" in ended.err
         told = json.loads(shared.run("rollout", "status", "fleet.yaml", "-o", "json").out)
         assert (told["status"], told["phase"], told["step"]) == ("held", "ready", ["w01-0"])
         rows = {row["replica"]: row for row in told["replicas"]}
@@ -281,3 +294,17 @@ def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, l
         back = shared.run("rollback", "fleet.yaml", "--yes")
     assert back.code == 0, back.err
     assert lab.releases() == before
+    assert not_as_recorded(shared, shared.work_dir) == []
+
+
+def test_a_node_that_is_lost_under_a_step_holds_it(shared: Here, lab: Lab) -> None:
+    """The new pod finds no place; with the node back, nothing is left of it."""
+    before = lab.releases()
+    with cordoned(lab, "w01-0"):
+        ended = shared.run(*start_words("batch", "--region", "west"))
+        assert ended.code == 1, ended.err
+        assert "w01-0: 1 of 2 pods run, after the deadline `ready`" in ended.out, ended.out
+    back = shared.run("rollback", FILE, "--yes")
+    assert back.code == 0, back.err
+    assert lab.releases() == before
+    assert not_as_recorded(shared, shared.work_dir) == []

@@ -67,9 +67,9 @@ class Here:
         path.write_text(SMALL_FLEET.replace("ROUTER", router).replace("NODES", str(nodes)))
         return path
 
-    def start(self, *arguments: str, dies_at: str = "") -> subprocess.Popen[str]:
-        """Start a command without waiting; `dies_at`: see `mortal_driver`."""
-        program = [sys.executable, str(MORTAL), dies_at] if dies_at else [K3FLEET]
+    def start(self, *arguments: str, point: str = "") -> subprocess.Popen[str]:
+        """Start a command without waiting; `point`: of `mortal_driver`."""
+        program = [sys.executable, str(MORTAL), point] if point else [K3FLEET]
         process = subprocess.Popen(
             [*program, *arguments, "--work-dir", str(self.work_dir)],
             cwd=self.folder,

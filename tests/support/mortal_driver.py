@@ -1,4 +1,4 @@
-"""Be `k3fleet` until a chosen point of the code, and die there by SIGKILL.
+"""Be `k3fleet` until a chosen point of the code, and die there by SIGKILL, or let Pulumi die.
 
 Used as `python tests/support/mortal_driver.py POINT ARGUMENTS…`. Between two writes are
 milliseconds, which a kill from outside hits by luck only; up to the signal this is the real
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ _Hook = Callable[..., None]
 
 
 def install(kind: str, what: str, where: str) -> None:
-    """Arrange for the death.
+    """Arrange for the end.
 
     `began PHASE`, `ended PHASE`, `asked COMMAND`, `started -`: around the writing of that entry:
     `unwritten`, `one-cluster`, `clusters` (but not the file), `torn` (half of it in the file),
@@ -104,20 +105,25 @@ def _record(kind: str, what: str, where: str) -> None:
 
 
 def _waiting(phase: str) -> None:
-    """Die in the first pause of a phase: it waits for something that is not there yet."""
+    """Die in the first pause of a phase, or behind its first wait where there was nothing to do."""
     now: list[str] = []
     around(RegionsSite, "do", before=lambda _site, action, _stop: now.append(action.phase))
     until = Waiter.until
 
     def mortal(waiter: Waiter, missing: Callable[[], str], timeout_s: float) -> object:
-        dying = Waiter(clock=waiter.clock, pause=die, stop=waiter.stop)
-        return until(dying if now[-1:] == [phase] else waiter, missing, timeout_s)
+        meant = now[-1:] == [phase] and threading.current_thread() is threading.main_thread()
+        if not meant:
+            return until(waiter, missing, timeout_s)
+        until(Waiter(clock=waiter.clock, pause=die, stop=waiter.stop), missing, timeout_s)
+        return die()
 
     Waiter.until = mortal  # type: ignore[assignment]
 
 
-def _in_pulumi(command: str, said: str, *, with_it: bool = True, us: bool = True) -> None:
-    """Die once the engine has said something; it dies with us, alone, or goes on."""
+def _in_pulumi(
+    command: str, said: str, engine: signal.Signals | None = signal.SIGKILL, *, us: bool = True
+) -> None:
+    """Send the engine a signal once it has said something, or let it go on; then die, or not."""
     begin = stack_process._start
 
     def begun(wanted: Command) -> object:
@@ -128,8 +134,10 @@ def _in_pulumi(command: str, said: str, *, with_it: bool = True, us: bool = True
                 if child.poll() is not None or time.monotonic() > deadline:
                     sys.exit(f"pulumi {command} ended and has not said {said}")
                 time.sleep(0.002)
-            if with_it:
+            if engine == signal.SIGKILL:
                 stack_process._kill_session(child)
+            elif engine:
+                child.send_signal(engine)
             if us:
                 die()
         return child
@@ -163,7 +171,9 @@ _TOUCHES: dict[str, Callable[[str], None]] = {
     "preview": lambda _: _in_pulumi("preview", BEGUN),
     "update": lambda _: _in_pulumi("up", BEGUN),
     "patched": lambda _: _in_pulumi("up", PATCHED),
-    "update-goes-on": lambda _: _in_pulumi("up", BEGUN, with_it=False),
+    "update-goes-on": lambda _: _in_pulumi("up", BEGUN, None),
+    "engine-interrupted": lambda _: _in_pulumi("up", BEGUN, signal.SIGINT, us=False),
+    "engine-terminated": lambda _: _in_pulumi("up", BEGUN, signal.SIGTERM, us=False),
     "one-region": lambda _: around(Stack, "up", after=die),
     "questions": lambda _: around(SiteRegion, "probed", after=die),
     "telling": _telling,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,13 +61,16 @@ LAST_STEP = (
     "touch apply update-goes-on",
     "began restore written",
 )
+# The engine alone is ended in some, which holds the rollout.
 WAY_BACK = (
-    "asked roll-back torn",
-    "touch apply patched",
+    "touch apply engine-interrupted",
     "touch apply telling",
-    "touch ready waiting",
+    "touch apply engine-terminated",
+    "touch apply patched",
     "ended restore one-cluster",
+    "touch ready waiting",
 )
+RESUME = ("rollout", "resume", FILE)
 
 
 @dataclass
@@ -82,34 +86,50 @@ class Killed:
     def __post_init__(self) -> None:
         self._next: Iterator[Here] = cycle(self.copies)
 
-    def dies(self, at: str, *words: str) -> None:
-        """Start a driver in the next working copy, and see it die where it should."""
+    def ends(self, point: str, *words: str) -> None:
+        """Let a driver of the next working copy come to its point.
+
+        It dies there, or the engine does, and the driver holds the rollout.
+        """
         copy = next(self._next)
-        driver = copy.start(*self._at_home(copy, words or RESUME), dies_at=at)
-        ended = copy.end(driver)
-        assert ended.code == -signal.SIGKILL, f"{at}: {ended.code}\n{ended.out}{ended.err}"
+        ended = copy.end(copy.start(*self._at_home(copy, words or RESUME), point=point))
+        held = ended.code == 1 and "held: " in ended.out and "up failed" in ended.out
+        wanted = held if "engine" in point else ended.code == -signal.SIGKILL
+        assert wanted, f"{point}: {ended.code}\n{ended.out}{ended.err}"
         self.look()
 
-    def goes_on(self, *words: str) -> Ended:
+    def goes_on(self) -> Ended:
         """Let a driver of the next working copy go as far as it goes."""
         copy = next(self._next)
-        return copy.run(*self._at_home(copy, words or RESUME))
+        return copy.run(*self._at_home(copy, RESUME))
+
+    def interrupted(self) -> None:
+        """Let a driver hear Ctrl-C in a drain: it says how to go on."""
+        copy, driver = self._draining()
+        driver.send_signal(signal.SIGINT)
+        ended = copy.end(driver)
+        assert (ended.code, "rollout resume" in ended.err) == (130, True), ended.err
 
     def paused(self) -> None:
         """Ask for a pause in a drain: the asker dies behind it, the driver as it notes it."""
+        copy, driver = self._draining("asked pause clusters")
+        [other] = [one for one in self.copies if one is not copy]
+        asker = other.start(*self._at_home(other, ("rollout", "pause", FILE)), point="touch - left")
+        for process, of in ((asker, other), (driver, copy)):
+            ended = of.end(process)
+            assert ended.code == -signal.SIGKILL, ended.err
+        self.look()
+
+    def _draining(self, point: str = "") -> tuple[Here, subprocess.Popen[str]]:
+        """Start a driver of the next working copy, and wait until it drains a replica."""
         copy, before = next(self._next), len(self.look())
-        driver = copy.start(*self._at_home(copy, RESUME), dies_at="asked pause clusters")
+        driver = copy.start(*self._at_home(copy, RESUME), point=point)
         deadline = time.monotonic() + PATIENCE_S
         while not any(isinstance(e, Began) and e.phase == "drain" for e in self.look()[before:]):
             assert driver.poll() is None, driver.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        [other] = [one for one in self.copies if one is not copy]
-        words = self._at_home(other, ("rollout", "pause", FILE))
-        for process, of in ((other.start(*words, dies_at="touch - left"), other), (driver, copy)):
-            ended = of.end(process)
-            assert ended.code == -signal.SIGKILL, ended.err
-        self.look()
+        return copy, driver
 
     def look(self) -> tuple[Entry, ...]:
         """Read the longest record in the clusters."""
@@ -129,9 +149,6 @@ class Killed:
 
     def _at_home(self, copy: Here, words: Sequence[str]) -> tuple[str, ...]:
         return tuple(words) if copy is self.first else joined(self.first, *words)
-
-
-RESUME = ("rollout", "resume", FILE)
 
 
 def came_well(path: Path) -> list[str]:
