@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLEET ?= fleets/demo.yaml
 ARGS ?=
-# The environment is made anew when the locked requirements, or the interpreter, change.
 COVERAGE := 80
+LABS ?= 2
 # Hundreds of processes start in the tests: they keep the bytecode of what they load, and nobody
 # compiles the many modules that none of them loads.
 unexport PYTHONDONTWRITEBYTECODE
+# The environment is made anew when the locked requirements, or the interpreter, change.
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
 .PHONY: rehearse test setup lint tools unit e2e bench lock clean
@@ -43,9 +44,11 @@ tools: setup
 unit: setup
 	$(BIN)/python -m pytest -m "not lab" -n auto --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
-# The real control plane, router, gateway and load, on this machine.
+# The real control plane, router, gateway and load, on this machine: a lab mostly waits, so two are
+# up at once, each in a network namespace of its own. The tests of a file share theirs.
 e2e: tools
-	$(BIN)/python tests/support/namespace.py $(BIN)/python -m pytest -m lab
+	$(BIN)/python -m pytest -m lab --dist loadfile \
+	  --tx '$(LABS)*popen//python=$(BIN)/python tests/support/namespace.py $(BIN)/python'
 
 bench: tools
 	@failed=; for bench in benchmarks/bench_*.py; do \

@@ -35,7 +35,7 @@ from fleet.rollout.record import Began
 from infra.rollout.cluster import Cluster
 from infra.rollout.journal import Journal
 from infra.rollout.ledger import Packer
-from infra.rollout.steering import standings
+from infra.rollout.standings import standings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from rollout_large import REPLICAS, large_record

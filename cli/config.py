@@ -96,4 +96,4 @@ def _check(fleet_file: Path, stacks: tuple[Path, ...]) -> _Checked:
 
 
 def _made(region: RegionSpec) -> str:
-    return "is there already" if region.cloud == "existing" else "is made"
+    return "is there already" if region.is_there else "is made"

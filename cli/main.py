@@ -78,9 +78,9 @@ def root() -> None:
         0 done or go, 1 no-go or findings, 2 could not be judged, 3 usage or configuration,
         4 a disk that is full or not to be written, 5 a tool is missing, 6 the lab, 7 applying,
         8 the load generator, 9 another process does it already, 10 Pulumi's state, 11 a cluster
-        that is away or is another one, 12 a change that was not allowed, 13 credentials of
-        another account, 14 an object store, 15 wrong weights,
-        16 a cloud that is away or does not let us ask, 17 nothing was bought, 18 a purchase
+        that is away, does not let us in, or is another one, 12 a change that was not allowed,
+        13 credentials: none, not valid, not allowed to, or of another account, 14 an object
+        store, 15 wrong weights, 16 a cloud that is away, 17 nothing was bought, 18 a purchase
         whose outcome is not known, 70 a bug in k3fleet (with a traceback), 130 interrupted
     """
 

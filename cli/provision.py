@@ -12,7 +12,6 @@ from cli.provision_options import (
     OVERWRITE,
     POLICY_PACK,
     REFRESH,
-    Asked,
     allow_options,
     asked,
     which_options,
@@ -108,12 +107,13 @@ def _take(fleet_file: Path, options: dict[str, Any], action: Taking, question: s
     ):
         planned = plan(what.planning, action)
         show_plan(planned, err=True)
+        if action == "destroy":
+            what.show.note(f"the state stays in {what.stacks.store.url}")
         _require_allowed(planned)
-        if any(stack for one in planned for stack in one.stacks):
+        if any(one.stacks for one in planned if not one.error):
             print_errors([one.error for one in planned if one.error])  # before anybody agrees
             confirm(yes=options["yes"], what=question)
         done = act(Applying(planning=what.planning, again=not options["yes"]), planned, action)
-        _say_what_stays(what, planned)
         return print_done(done, planned, options["output"])
 
 
@@ -121,13 +121,3 @@ def _require_allowed(planned: tuple[Planned, ...]) -> None:
     findings = refused(planned)
     if findings:
         raise RefusedError(f"not allowed, and nothing was changed:\n{told(findings)}")
-
-
-def _say_what_stays(what: Asked, planned: tuple[Planned, ...]) -> None:
-    for plan_ in planned:
-        for stack in plan_.stacks:
-            for name in stack.stays:
-                what.show.note(
-                    f"{stack.stack}: {name} was let go: Pulumi has forgotten it, and it is still "
-                    "there. Delete it by hand when nothing needs it."
-                )

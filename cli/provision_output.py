@@ -10,7 +10,7 @@ import click
 from cli.output import print_json, print_table
 from cli.plain import plain
 from fleet.errors import EXIT_GO, FleetError
-from infra.provision.request import Done, Planned, StackPlan, StackResult
+from infra.provision.request import Done, Planned, StackPlan, StackResult, Stay
 from infra.stack_events import CHANGES_NOTHING, Touched
 
 _SHOWN = 40  # lines of one stack's plan; the JSON has all
@@ -37,10 +37,19 @@ def show_plan(planned: Iterable[Planned], *, err: bool) -> None:
                 _line(f"  {described(item)}", err=err)
             if len(stack.touched) > _SHOWN:
                 _line(f"  … and {len(stack.touched) - _SHOWN} more", err=err)
+            show_stays(stack.stays, err=err)
             if stack.pending:
                 _line("  an earlier update was cut off: it is repaired first", err=err)
         if plan.error:
             _line(f"{plan.region or 'global'}: cannot be planned", err=err)
+
+
+def show_stays(stays: Sequence[Stay], *, err: bool) -> None:
+    """Say what a teardown leaves."""
+    for stay in stays[:_SHOWN]:
+        _line(f"  stays: {stay}", err=err)
+    if len(stays) > _SHOWN:
+        _line(f"  … and {len(stays) - _SHOWN} more stay", err=err)
 
 
 def described(item: Touched) -> str:
@@ -80,6 +89,9 @@ def print_done(done: Sequence[Done], planned: Sequence[Planned], output: str) ->
         ]
         rows += [[plan.region or "global", "failed", "cannot be planned", 0.0] for plan in failed]
         print_table(["stack", "status", "changes", "seconds"], rows)
+        for stack in (stack for one in done for stack in one.stacks if stack.stays):
+            _line(f"{stack.stack}: what is still there", err=False)
+            show_stays(stack.stays, err=False)
     return print_errors(errors)
 
 
@@ -136,6 +148,7 @@ def _result_json(stack: StackResult) -> dict[str, Any]:
         "seconds": round(stack.seconds, 3),
         "events": stack.events or None,
         "error": stack.why or None,
+        "stays": [{"name": one.name, "urn": one.urn, "why": one.why} for one in stack.stays],
     }
 
 

@@ -15,6 +15,9 @@ COMMANDS = {
     "pause": LazyCommand("cli.rollout_drive:pause", "Stop once the step is over."),
     "resume": LazyCommand("cli.rollout_drive:resume", "Drive the latest rollout on."),
     "abort": LazyCommand("cli.rollout_drive:abort", "Turn its step back, and leave the others."),
+    "report": LazyCommand(
+        "cli.rollout_report:report", "Write a page of what a rollout did, and what users saw."
+    ),
     "sync": LazyCommand("cli.rollout_history:sync", "Bring this working copy to what is deployed."),
 }
 

@@ -113,7 +113,7 @@ class StateError(FleetError):
 
 
 class ClusterError(FleetError):
-    """A cluster does not answer, or is not the one that the stack describes."""
+    """A cluster does not answer, does not let us in, or is not the one that is meant."""
 
     exit_code: ClassVar[int] = 11
 
@@ -125,13 +125,13 @@ class RefusedError(FleetError):
 
 
 class AccountError(FleetError):
-    """The credentials are those of another account than the fleet file's."""
+    """There are no credentials, or they are not valid, not allowed to, or another account's."""
 
     exit_code: ClassVar[int] = 13
 
 
 class CloudError(FleetError):
-    """A cloud cannot be reached, or does not let us ask."""
+    """A cloud cannot be reached, or its answer is of no use."""
 
     exit_code: ClassVar[int] = 16
 
@@ -149,7 +149,7 @@ class UnclearPurchaseError(FleetError):
 
 
 class StoreError(FleetError):
-    """An object store cannot be reached, refuses, or lost our credentials on the way."""
+    """An object store cannot be reached, or refuses."""
 
     exit_code: ClassVar[int] = 14
 

@@ -80,7 +80,7 @@ def _version_faults(kubernetes: str, region: RegionSpec) -> Iterator[Fault]:
 
 
 def _rack_faults(schema: CloudSchema[Any, Any], region: RegionSpec) -> Iterator[Fault]:
-    if region.cluster is None and region.cloud != "existing":
+    if region.cluster is None and not region.is_there:
         what = f"cloud {region.cloud}, but no cluster says what to make there"
         yield Fault((), what, "Add cluster (docs/clouds.md), or use cloud: existing")
     elif schema.needs_capacity:

@@ -104,6 +104,11 @@ class RegionSpec(FileModel):
     cluster: SerializeAsAny[FileModel] | None = None
     racks: tuple[RackSpec, ...] = Field(min_length=1, description="a list of racks with an id")
 
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody else made its cluster, so that it is there before the first `up`."""
+        return self.cloud == "existing"
+
     @model_validator(mode="before")
     @classmethod
     def _hand_the_cloud_down(cls, data: object) -> object:

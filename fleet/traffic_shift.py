@@ -33,6 +33,14 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """How fast sessions may move."""
+
+    prefill_share: float  # of the receivers, that moved sessions may take
+    heard_s: float = HEARD_S  # until all gateways know of a slice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """One part of the sessions, and the pause before the next."""
 
@@ -65,14 +73,13 @@ def plan_shift(
     receiver: Side,
     assumed: Assumed,
     *,
-    prefill_share: float,
+    pacing: Pacing,
     weight: int = 0,
     target: int = TOTAL_WEIGHT,
 ) -> Shift:
     """Plan the way from one weight to another; `sender` is where sessions leave.
 
-    `prefill_share`: of the receivers' prefill that moved sessions may take. Raises CapacityError
-    when nobody is there to receive them.
+    Raises CapacityError when nobody is there to receive them.
     """
     if not receiver.replicas:
         raise CapacityError(
@@ -82,7 +89,13 @@ def plan_shift(
     rate = receiver.replicas * assumed.prefill_tokens_per_s
     all_sessions = sender.replicas * assumed.sessions_per_replica
     slices = tuple(
-        _slice(before, after, all_sessions, assumed, rate * prefill_share)
+        _slice(
+            math.ceil(all_sessions * abs(after - before) / TOTAL_WEIGHT),
+            after,
+            assumed,
+            rate,
+            pacing,
+        )
         for before, after in _steps(weight, target)
     )
     tokens = sum(part.prefill_tokens for part in slices)
@@ -110,14 +123,14 @@ def _steps(weight: int, target: int) -> tuple[tuple[int, int], ...]:
     return tuple(pairwise(ends))
 
 
-def _slice(before: int, after: int, sessions: int, assumed: Assumed, tokens_per_s: float) -> Slice:
-    moved = math.ceil(sessions * abs(after - before) / TOTAL_WEIGHT)
+def _slice(moved: int, after: int, assumed: Assumed, rate: float, pacing: Pacing) -> Slice:
+    """Plan a slice; `rate`: prompt tokens that all receivers compute in a second."""
     tokens = moved * assumed.context_tokens
     return Slice(
         weight=after,
         sessions=moved,
         prefill_tokens=tokens,
-        pause_s=max(HEARD_S, tokens / tokens_per_s),
+        pause_s=max(pacing.heard_s, tokens / (rate * pacing.prefill_share)),
     )
 
 

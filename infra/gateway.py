@@ -85,6 +85,7 @@ class GatewayValues:
     max_request_bytes: int | None
     requests_per_minute: int | None
     elsewhere: Elsewhere | None = None
+    root: str = ""  # before the folders that the file names, as this process sees them
     cpus: int = CPUS
     health_path: str = HEALTH_PATH
     buffer_bytes: int = BUFFER_BYTES
@@ -118,16 +119,17 @@ def gateway_values(fleet: Fleet, region: str, namespace: str, options: Options) 
         keys=_keys(fleet, options),
         max_request_bytes=edge.max_request_bytes,
         requests_per_minute=None if options.bare else edge.requests_per_minute,
-        elsewhere=_elsewhere(fleet, region),
+        elsewhere=_elsewhere(fleet, region, options),
+        root=options.gateway_root,
     )
 
 
-def _elsewhere(fleet: Fleet, region: str) -> Elsewhere | None:
+def _elsewhere(fleet: Fleet, region: str, options: Options) -> Elsewhere | None:
     """Name the gateways of all other regions that say where they are."""
+    said = {spec.name: spec.gateway_address for spec in fleet.spec.regions if spec.gateway_address}
+    here = {name: options.gateway_addresses.get(name, text) for name, text in said.items()}
     peers = tuple(
-        address
-        for other in fleet.spec.regions
-        if other.name != region and (address := _address(other.gateway_address))
+        address for name, text in here.items() if name != region and (address := _address(text))
     )
     return Elsewhere(peers=peers, region=region) if peers else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,7 @@ from lightkube.core.exceptions import ConfigError as KubeconfigError
 from fleet.errors import ConfigError
 from infra.redaction import Redactor
 
+DENIED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 REQUEST_S = 10.0  # an API server that takes longer is not well
 _SHOWN_CHARACTERS = 300
 # What lightkube raises for a file of another shape, an address that is none, or a certificate.

@@ -22,8 +22,9 @@ from lightkube.core.exceptions import ConfigError as KubeConfigError
 from lightkube.resources.core_v1 import Namespace
 from yaml import YAMLError
 
-from fleet.errors import ApplyError, ConfigError
+from fleet.errors import ApplyError, ClusterError, ConfigError
 from fleet.load import Fleet
+from infra.kubeconfig import DENIED
 from infra.load_generator import ACCOUNT
 from infra.options import Layer
 from infra.render import KubeObject, render_region
@@ -113,9 +114,10 @@ def asked(what: str) -> Iterator[None]:
         fix = "See the message."
         if error.status.code == HTTPStatus.CONFLICT:
             fix = "It belongs to a stack: bring the change out with pulumi up of the serving layer."
-        raise ApplyError(f"{what}: {_one_line(error)} {fix}") from error
+        kind = ClusterError if error.response.status_code in DENIED else ApplyError
+        raise kind(f"{what}: {_one_line(error)} {fix}") from error
     except httpx2.HTTPError as error:
-        raise ApplyError(
+        raise ClusterError(
             f"{what}: the API server does not answer ({type(error).__name__}). "
             "Check --kubeconfig and the network."
         ) from error

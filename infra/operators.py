@@ -67,7 +67,7 @@ def region_charts(fleet: Fleet, region: str) -> tuple[Chart, ...]:
     """Give the charts of a region, each after what it needs; none unless the fleet file asks."""
     spec = named_region(fleet.spec.regions, region, fleet.spec.name)
     asked = fleet.spec.operators
-    if asked.clusters == "made" and spec.cloud == "existing":
+    if asked.clusters == "made" and spec.is_there:
         return ()
     wanted: dict[OperatorName, OperatorSpec | None] = {
         "gpu_operator": asked.gpu_operator,

@@ -30,6 +30,10 @@ class Options:
     gateway_listen: str = ANY_ADDRESS
     gateway_port: int | None = None  # None: the fleet file's
     gateway_admin_port: int = GATEWAY_ADMIN_PORT  # on 127.0.0.1 only
+    # Region -> host:port in place of the fleet file's: where gateways of this place are reached.
+    gateway_addresses: Mapping[str, str] = field(default_factory=dict)
+    # Before the folders that the gateway's file names; for a process without a root of its own.
+    gateway_root: str = ""
     gateway_image: str = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
     dns_server: str | None = None  # "host:port"; None: the pod's resolver
     tokenizer: Tokenizer | None = None  # None: the release's

@@ -7,6 +7,7 @@ Nothing here is a secret: outputs are stored and printed in clear.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -21,6 +22,9 @@ class Outputs(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=False)
+
+
+OutputsT = TypeVar("OutputsT", bound=Outputs)
 
 
 class GlobalOutputs(Outputs):
@@ -64,6 +68,14 @@ class ServingOutputs(Outputs):
     releases: dict[str, str]  # replica -> release id
 
 
+class Remembered(Outputs):
+    """What every stack in a cluster is asked before it is changed; without a value: never up."""
+
+    cluster_uid: str | None = None
+    serial: int = 0  # of the assignment
+    releases: dict[str, str] = {}  # replica -> release id
+
+
 MODELS: Mapping[StackLayer, type[Outputs]] = {
     "global": GlobalOutputs,
     "cluster": ClusterOutputs,
@@ -76,12 +88,23 @@ def read_outputs(layer: StackLayer, stack: str, values: Mapping[str, object]) ->
     """Check a stack's outputs; raise ConfigError naming the stack and the first fault."""
     if not values:
         raise ConfigError(f"stack {stack}: no outputs. Run `k3fleet up --layer {layer}` first.")
+    fix = f"It was written by another k3fleet: run `k3fleet up --layer {layer}`."
+    return _checked(MODELS[layer], stack, values, fix)
+
+
+def read_remembered(stack: str, values: Mapping[str, object]) -> Remembered:
+    """Check what a stack is asked before it is changed; raise ConfigError for the first fault."""
+    fix = (
+        "Use the k3fleet that wrote it, or import a whole version of the state with "
+        "`pulumi stack import`; nothing was changed."
+    )
+    return _checked(Remembered, stack, values, fix)
+
+
+def _checked(model: type[OutputsT], stack: str, values: Mapping[str, object], fix: str) -> OutputsT:
     try:
-        return MODELS[layer].model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"stack {stack}: output {key}: {first['msg']}. "
-            f"It was written by another k3fleet: run `k3fleet up --layer {layer}`."
-        ) from error
+        raise ConfigError(f"stack {stack}: output {key}: {first['msg']}. {fix}") from error

@@ -30,6 +30,8 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
     "gatewayListen": ("gateway_listen", "text"),
     "gatewayPort": ("gateway_port", "number"),
     "gatewayAdminPort": ("gateway_admin_port", "number"),
+    "gatewayAddresses": ("gateway_addresses", "object"),
+    "gatewayRoot": ("gateway_root", "text"),
     "gatewayImage": ("gateway_image", "text"),
     "dnsServer": ("dns_server", "text"),
     "tokenizer": ("tokenizer", "text"),
@@ -161,8 +163,9 @@ def _options(config: StackConfig) -> Options:
     }
     found = {name: read[kind](key) for key, (name, kind) in OPTION_KEYS.items()}
     given: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
-    if not isinstance(given.get("assignment", {}), dict):
-        raise ConfigError("stack configuration: assignment: expected `replica: release id` lines.")
+    for key, (name, kind) in OPTION_KEYS.items():
+        if kind == "object" and not _is_text_map(given.get(name, {})):
+            raise ConfigError(f"stack configuration: {key}: expected `name: text` lines.")
     tokenizer = given.get("tokenizer")
     if tokenizer is not None and tokenizer not in get_args(Tokenizer):
         known = ", ".join(get_args(Tokenizer))
@@ -173,3 +176,7 @@ def _options(config: StackConfig) -> Options:
     if fault := host_folder_fault(options.weights_dir):
         raise ConfigError(f"stack configuration: weightsDir: {fault[0]}. {fault[1]}.")
     return options
+
+
+def _is_text_map(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())

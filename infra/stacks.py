@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fleet.errors import ApplyError, FleetError, ToolError
+from infra.outputs import Remembered, read_remembered
 from infra.stack_events import CHANGES_NOTHING, Outcome, Touched, log_errors, read_outcome
 from infra.stack_files import StackFiles
 from infra.stack_process import Command, Track, run_tracks
+from infra.stack_state import StackState, read_state
 from infra.state.locks import release_stale_locks
 
 Action = Literal["up", "preview", "destroy", "preview-destroy", "refresh"]
@@ -165,6 +167,14 @@ class StackRunner(StackFiles):
         code = yield from self._one("stack", "init", self.stack, "--no-select", *words)
         if code and not (exists is None and _EXISTS in self._logged()):
             raise self.failure("stack init", code, Outcome())
+
+    def remembering(self) -> Track[Remembered]:
+        """Read what the stack is asked before it is changed."""
+        return read_remembered(self.stack, (yield from self.reading("output", "--json")))
+
+    def exporting(self) -> Track[StackState]:
+        """Read the stack's state."""
+        return read_state(self.stack, (yield from self.reading("export")))
 
     def reading(self, *words: str) -> Track[Mapping[str, Any]]:
         """Read what a `pulumi stack` command answers in JSON; nothing is told to the stack."""

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from lightkube import Client, KubeConfig
@@ -23,6 +24,7 @@ from lab.events import EventLog
 from lab.kubeconfig import write_kubeconfig
 from lab.kubelet import ProcessKubelet
 from lab.lws_double import LwsDouble
+from lab.mounts import Mounts
 from lab.node_context import NodeContext
 from lab.pods import PodStore, PodView
 from lab.processes import Launcher
@@ -63,6 +65,7 @@ def run(settings: AgentSettings, stop: threading.Event) -> None:
     config = KubeConfig.from_file(settings.kubeconfig)
     client = Client(config=config, namespace=settings.namespace, trust_env=False)
     store = PodStore(client, settings.namespace)
+    mounts = Mounts(client, settings.namespace)
     launcher = Launcher(
         lab_id=settings.lab_id, log_dir=settings.folder / "logs", environ=dict(os.environ)
     )
@@ -71,6 +74,7 @@ def run(settings: AgentSettings, stop: threading.Event) -> None:
             settings=settings,
             client=client,
             store=store,
+            mounts=mounts,
             launcher=launcher,
             events=EventLog(settings.events_file, settings.region, time.time),
             kubeconfig_for=Accounts(client, settings).kubeconfig_for,
@@ -79,7 +83,8 @@ def run(settings: AgentSettings, stop: threading.Event) -> None:
     )
     double = LwsDouble(client, settings.namespace, store)
     dns = ClusterDns(client, settings.namespace, store)
-    for target in (store.follow, double.follow, double.run):
+    config_maps, secrets = partial(mounts.follow, "ConfigMap"), partial(mounts.follow, "Secret")
+    for target in (store.follow, config_maps, secrets, double.follow, double.run):
         threading.Thread(target=target, args=(stop,), daemon=True).start()
     dns.serve(settings.network.control_plane, DNS_PORT, stop)
     launcher.stop()

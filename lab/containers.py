@@ -13,7 +13,10 @@ from typing import Any
 
 from fleet.errors import LabError
 from lab.pods import PodView
+from lab.volumes import Mount, Volume, volumes_of
 
+# What a container sees as its root, in its pod's folder: processes here have none of their own.
+ROOT = "root"
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _LABEL_PATH = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
@@ -24,7 +27,8 @@ class ProcessPlan:
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    config_maps: Mapping[str, Path] = field(default_factory=dict)
+    volumes: tuple[Volume, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     folders: tuple[Path, ...] = ()  # what stands for empty volumes
 
 
@@ -47,21 +51,30 @@ def process_plan(pod: PodView, place: Place) -> ProcessPlan:
             f"{pod.name}: its container has neither command nor args, and the lab pulls no images. "
             "Give the command in the manifest."
         )
-    mounts = {
-        mount["mountPath"].rstrip("/"): _volume_folder(place, mount["name"])
-        for mount in pod.container.get("volumeMounts", ())
+    mounts = [_mount(mount, pod, place) for mount in pod.container.get("volumeMounts", ())]
+    seen = {
+        mounted["mountPath"].rstrip("/"): mount.path if mount.copied else mount.source
+        for mounted, mount in zip(pod.container.get("volumeMounts", ()), mounts, strict=True)
     }
-    argv = tuple(_on_this_machine(expand(str(word), env), mounts) for word in words)
     volumes: list[Mapping[str, Any]] = pod.spec.get("volumes", [])
+    folders = {volume["name"]: _volume_folder(place, volume["name"]) for volume in volumes}
     return ProcessPlan(
-        argv=argv,
+        argv=tuple(_on_this_machine(expand(str(word), env), seen) for word in words),
         env=env,
-        config_maps={
-            volume["configMap"]["name"]: _volume_folder(place, volume["name"])
-            for volume in volumes
-            if "configMap" in volume
-        },
-        folders=tuple(_volume_folder(place, v["name"]) for v in volumes if "emptyDir" in v),
+        volumes=volumes_of(pod, folders),
+        mounts=tuple(mounts),
+        folders=tuple(folders[volume["name"]] for volume in volumes if "emptyDir" in volume),
+    )
+
+
+def _mount(mounted: Mapping[str, Any], pod: PodView, place: Place) -> Mount:
+    """Say where a container sees a volume, or a part of it."""
+    part = mounted.get("subPath", "")
+    objects = {v["name"] for v in pod.spec.get("volumes", ()) if "configMap" in v or "secret" in v}
+    return Mount(
+        path=place.folder / ROOT / mounted["mountPath"].strip("/"),
+        source=_volume_folder(place, mounted["name"]) / part,
+        copied=bool(part) and mounted["name"] in objects,
     )
 
 

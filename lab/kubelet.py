@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx2
 from lightkube.core.exceptions import ApiError
-from lightkube.resources.core_v1 import ConfigMap, Pod
+from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
 from fleet.errors import FleetError
@@ -32,6 +33,7 @@ from lab.network import shown_address
 from lab.node_context import NodeContext
 from lab.pods import PodView
 from lab.processes import Service
+from lab.volumes import Volume
 from lab.workloads import Workload, workload_of
 
 POLL_S = 0.2
@@ -92,6 +94,7 @@ class PodRunner(threading.Thread):
         self._folder = node.settings.folder / "pods" / f"{pod.name}-{pod.uid[:8]}"
         self._reported = _Reported()
         self._service: Service | None = None
+        self._volumes: tuple[Volume, ...] = ()
 
     @property
     def _ending(self) -> bool:
@@ -107,6 +110,7 @@ class PodRunner(threading.Thread):
             self._wait_for(lambda: False)
         finally:
             self._end()
+            self._node.mounts.tear_down(self._volumes)
 
     def _run(self) -> None:
         self._report(ready=False)
@@ -133,6 +137,8 @@ class PodRunner(threading.Thread):
 
     def _live(self, workload: Workload, plan: ProcessPlan) -> None:
         """Start the process and probe it until it ends or the pod is to go."""
+        for mount in plan.mounts:
+            mount.appear()
         name = f"{self._node.settings.region}-{self.pod.name}"
         service = self._node.launcher.start(name, plan.argv, env=plan.env, cwd=self._folder)
         self._service = service
@@ -160,13 +166,15 @@ class PodRunner(threading.Thread):
         self._report(ready=ready)
 
     def _mount(self, plan: ProcessPlan) -> None:
+        """Make the folders of a pod; an object that is not there yet is waited for."""
         for folder in (self._folder, *plan.folders):
             folder.mkdir(parents=True, exist_ok=True)
-        for name, folder in plan.config_maps.items():
-            config = self._node.client.get(ConfigMap, name, namespace=self.pod.namespace)
-            folder.mkdir(parents=True, exist_ok=True)
-            for key, text in (config.data or {}).items():
-                (folder / key).write_bytes(text.encode())
+        self._volumes = plan.volumes
+        for volume in plan.volumes:
+            shown = partial(self._node.mounts.set_up, volume)
+            if not shown():
+                self._report(ready=False, message=f"{volume.kind} {volume.name} is not there")
+                self._wait_for(shown)
 
     def _wait_for(self, condition: Callable[[], bool], timeout_s: float = float("inf")) -> None:
         deadline = time.monotonic() + timeout_s

@@ -19,11 +19,11 @@ from pathlib import Path
 from fleet.errors import LabError
 from fleet.load import Fleet
 from fleet.plan import Plan
-from infra.options import Layer, Options
+from infra.options import Layer
 from infra.settings import Settings as StackSettings
 from infra.stacks import StackRunner, UpResult, run_together
 from lab.agent_settings import AgentSettings
-from lab.control_plane import DNS_PORT, ControlPlane
+from lab.control_plane import ControlPlane
 from lab.engines import SPEED_TABLE, mocked_engines, write_speed_table
 from lab.faults import write_scripts
 from lab.house_engine import house_engines
@@ -134,13 +134,7 @@ class Lab:
                 fleet=self.settings.fleet.path.resolve(),
                 region=region.name,
                 kubeconfig=region.plane.kubeconfig,
-                options=Options(
-                    dra=False,  # there is no DRA driver in a lab
-                    bare=True,
-                    gateway_listen=region.network.gateway,
-                    gateway_admin_port=0,  # of 127.0.0.1, which all labs share
-                    dns_server=f"{region.network.control_plane}:{DNS_PORT}",
-                ),
+                options=region.options({r.name: r.gateway_address for r in self.regions}),
             ),
             work_dir=self._folder / "pulumi",
             env={**process_environ(self.settings.environ), "PATH": path, MARK: self.id},

@@ -11,6 +11,7 @@ from lightkube import Client
 
 from lab.agent_settings import AgentSettings
 from lab.events import EventLog
+from lab.mounts import Mounts
 from lab.pods import PodStore, PodView
 from lab.processes import Launcher
 
@@ -22,6 +23,7 @@ class NodeContext:
     settings: AgentSettings
     client: Client
     store: PodStore
+    mounts: Mounts
     launcher: Launcher
     events: EventLog
     kubeconfig_for: Callable[[PodView], Path]

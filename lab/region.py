@@ -20,10 +20,12 @@ from fleet.errors import LabError
 from fleet.hardware import Hardware
 from fleet.region_spec import RegionSpec
 from fleet.release import Role
+from infra.options import Options
 from infra.render import CRDS
 from lab import control_plane as plane_module
 from lab.agent_settings import AgentSettings
 from lab.api import plain, typed
+from lab.containers import ROOT
 from lab.control_plane import ControlPlane
 from lab.events import EVENTS_FILE, often_ended, read_events
 from lab.network import RegionNetwork
@@ -58,9 +60,26 @@ class LabRegion:
         return self.spec.name
 
     @property
+    def gateway_address(self) -> str:
+        """Where the region's gateway is reached, as host:port."""
+        return f"{self.network.gateway}:{self.gateway_port}"
+
+    @property
     def gateway_url(self) -> str:
         """Where the region's gateway is reached."""
-        return f"http://{self.network.gateway}:{self.gateway_port}"
+        return f"http://{self.gateway_address}"
+
+    def options(self, gateways: Mapping[str, str]) -> Options:
+        """Say how the region differs from one in a cluster; `gateways`: of all regions."""
+        return Options(
+            dra=False,  # there is no DRA driver in a lab
+            bare=True,
+            gateway_listen=self.network.gateway,
+            gateway_addresses=gateways,
+            gateway_root=ROOT,
+            gateway_admin_port=0,  # of 127.0.0.1, which all labs share
+            dns_server=f"{self.network.control_plane}:{plane_module.DNS_PORT}",
+        )
 
     def require_staying(self, starts: int) -> None:
         """Raise LabError when a pod's process has ended by itself so often."""

@@ -96,12 +96,7 @@ def _house_engine(pod: PodView, place: Place, node: NodeContext) -> Workload:
 
     def plan() -> ProcessPlan:
         found = house_plan(pod, place, node)
-        return ProcessPlan(
-            argv=found.argv,
-            env={**found.env, **_dynamo_env(pod, node)},
-            config_maps=found.config_maps,
-            folders=found.folders,
-        )
+        return replace(found, env={**found.env, **_dynamo_env(pod, node)})
 
     return Workload(
         plan=plan,
@@ -117,8 +112,7 @@ def _frontend(pod: PodView, place: Place, node: NodeContext) -> Workload:
     argv = tuple(
         str(settings.python) if word in {"python", "python3"} else word for word in rendered.argv
     )
-    env = dict(rendered.env) | _dynamo_env(pod, node)
-    plan = ProcessPlan(argv=argv, env=env, config_maps=rendered.config_maps)
+    plan = replace(rendered, argv=argv, env={**rendered.env, **_dynamo_env(pod, node)})
     url = f"http://{place.address}:{_named_port(pod, 'http')}"
     return _server(plan, url, settings.model_name)
 
@@ -128,11 +122,7 @@ def _gateway(pod: PodView, place: Place, node: NodeContext) -> Workload:
     rendered = process_plan(pod, place)
     if rendered.argv[0] != "envoy":
         raise LabError(f"{pod.name}: a gateway runs `envoy`, this one {rendered.argv[0]!r}.")
-    plan = ProcessPlan(
-        argv=(str(settings.envoy), *rendered.argv[1:]),
-        env=rendered.env,
-        config_maps=rendered.config_maps,
-    )
+    plan = replace(rendered, argv=(str(settings.envoy), *rendered.argv[1:]))
     url = f"http://{settings.network.gateway}:{_named_port(pod, 'http')}"
     return _server(plan, url, settings.model_name)
 

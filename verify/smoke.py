@@ -6,7 +6,9 @@ A frontend without any worker answers `/health` with 200, so health alone proves
 from __future__ import annotations
 
 import json
+import ssl
 from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -15,10 +17,20 @@ SMOKE_TIMEOUT_S = 20.0
 MOST_BYTES = 1 << 20  # of an answer of two tokens
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Load the trusted certificates once: it costs 30 ms, and probes ask all the time."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _get(url: str, timeout_s: float) -> httpx2.Response:
+    return httpx2.get(url, timeout=timeout_s, trust_env=False, verify=_trusted())
+
+
 def http_ok(url: str, *, timeout_s: float = 2.0) -> bool:
     """Tell whether a GET is answered with a status below 400, as an httpGet probe does."""
     try:
-        return httpx2.get(url, timeout=timeout_s, trust_env=False).status_code < 400
+        return _get(url, timeout_s).status_code < 400
     except httpx2.HTTPError:
         return False
 
@@ -26,7 +38,7 @@ def http_ok(url: str, *, timeout_s: float = 2.0) -> bool:
 def listed_models(base_url: str, *, timeout_s: float = 2.0) -> tuple[str, ...]:
     """Return the ids that `/v1/models` lists; none when the endpoint does not answer."""
     try:
-        reply = httpx2.get(f"{base_url}/v1/models", timeout=timeout_s, trust_env=False)
+        reply = _get(f"{base_url}/v1/models", timeout_s)
         reply.raise_for_status()
         return tuple(model["id"] for model in reply.json()["data"])
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
@@ -86,7 +98,7 @@ def _chat(
     """Ask for one short chat; an answer that is none is empty."""
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
     url, asked = f"{base_url}/v1/chat/completions", {**body, **more}
-    own = nullcontext(http) if http else httpx2.Client(trust_env=False)
+    own = nullcontext(http) if http else httpx2.Client(trust_env=False, verify=_trusted())
     try:
         with (
             own as client,

@@ -125,4 +125,5 @@ def recorded(
         releases={id_: running.sources[id_] for id_ in (plan.old, plan.new)},
         serials=dict(running.serials),
         webhook=strategy.webhook,
+        expected_s=plan.total_s,
     )

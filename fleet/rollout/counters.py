@@ -90,6 +90,7 @@ class Counts:
     requests: float = 0.0  # that have ended, without those that their clients spoilt
     errors: float = 0.0
     tokens: PromptTokens = PromptTokens()
+    first_tokens: FirstTokens = FirstTokens()
 
     def since(self, before: Counts) -> Counts:
         """Give what came after an earlier reading."""
@@ -99,6 +100,7 @@ class Counts:
             requests=self.requests - before.requests,
             errors=self.errors - before.errors,
             tokens=self.tokens.since(before.tokens),
+            first_tokens=self.first_tokens.since(before.first_tokens),
         )
 
     def plus(self, other: Counts) -> Counts:
@@ -107,6 +109,7 @@ class Counts:
             requests=self.requests + other.requests,
             errors=self.errors + other.errors,
             tokens=self.tokens.plus(other.tokens),
+            first_tokens=self.first_tokens.plus(other.first_tokens),
         )
 
 

@@ -7,12 +7,12 @@ have happened: everything up to the last outcome, and perhaps the intent behind 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fleet.rollout.strategy import Deadlines, Floor, Gates
-from fleet.schema import Count, FileModel, Text
+from fleet.schema import Count, FileModel, Text, refuse
 
 # The parts of one step, in their order. Each may be done again without harm.
 Phase = Literal[
@@ -43,11 +43,32 @@ class Place(FileModel):
 
 
 class RecordedStep(FileModel):
-    """A step as it was planned."""
+    """A step as it was planned: replicas, or what all replicas of a region share."""
 
     wave: Text
     soak_s: float = 0.0  # after it, when it is the last of its wave
-    places: tuple[Place, ...] = Field(min_length=1)
+    places: tuple[Place, ...] = ()
+    shared: Text | None = None  # the region whose frontends and gateway it changes
+
+    @model_validator(mode="after")
+    def _has_something(self) -> Self:
+        if bool(self.places) == bool(self.shared):
+            raise refuse("a step has replicas or a region's shared part", "Name one of the two")
+        return self
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Name the regions that it touches."""
+        if self.shared:
+            return (self.shared,)
+        return tuple(dict.fromkeys(place.region for place in self.places))
+
+    @property
+    def said(self) -> str:
+        """Say what it changes."""
+        if self.shared:
+            return f"frontends and gateway of {self.shared}"
+        return ", ".join(place.replica for place in self.places)
 
 
 class Started(FileModel):
@@ -70,6 +91,7 @@ class Started(FileModel):
     # that every reader of the record knows which serial belongs to which assignment.
     serials: dict[str, Count] = Field(default_factory=dict)
     webhook: Text | None = None  # of the strategy; no secret
+    expected_s: float | None = None  # of all of it, as the plan estimated
 
 
 class Began(FileModel):
@@ -80,6 +102,15 @@ class Began(FileModel):
     phase: Phase
 
 
+class Seen(FileModel):
+    """What a region's frontends had counted; new ones begin at zero."""
+
+    requests: float
+    errors: float
+    prompt_tokens: float
+    cached_tokens: float
+
+
 class Ended(FileModel):
     """A phase has an outcome; `why` says what a person has to know."""
 
@@ -88,6 +119,7 @@ class Ended(FileModel):
     phase: Phase
     outcome: Outcome
     why: str = ""
+    seen: Seen | None = None  # before the step made frontends forget it
 
 
 class Asked(FileModel):

@@ -8,7 +8,7 @@ with those that have the new release, the latest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -21,11 +21,12 @@ from fleet.rollout.record import (
     Ended,
     Entry,
     Phase,
-    Place,
     RecordedStep,
     Scope,
+    Seen,
     Started,
 )
+from fleet.rollout.turning import Has, way_back
 
 Status = Literal["running", "paused", "held", "done", "aborted", "rolled-back"]
 OVER: tuple[Status, ...] = ("done", "aborted", "rolled-back")
@@ -37,7 +38,8 @@ class State:
     """Where a rollout is.
 
     `queue` holds the steps still to do, the current one first. `assigned` says what each replica
-    should run as far as it was, or may have been, written down. `began`: the current phase has no
+    should run as far as it was, or may have been, written down, and `shared` which release the
+    frontends and the gateway of a region should follow. `began`: the current phase has no
     outcome yet and may have touched something. `clean`: the last apply ended well, and nobody
     has turned the rollout round since; else the next one has to look at the live objects.
     """
@@ -45,6 +47,7 @@ class State:
     started: Started
     queue: tuple[RecordedStep, ...]
     assigned: Mapping[str, str]
+    shared: Mapping[str, str] = field(default_factory=dict)
     phase: Phase = PHASES[0]
     began: bool = False
     touched: bool = False  # the current step's replicas may be out of routing
@@ -57,13 +60,14 @@ class State:
     why: str = ""
     writes: Mapping[str, int] = field(default_factory=dict)  # of assignments, by region
     overwrite: bool = False  # what was changed by hand in the current step may go
+    seen: Seen | None = None  # what frontends had counted before the current step changed them
 
     @property
     def serials(self) -> Mapping[str, int]:
         """Say which serial the assignment of each region of the rollout has by now."""
         return {
             name: self.started.serials.get(name, 0) + self.writes.get(name, 0)
-            for name in dict.fromkeys(p.region for step in self.started.steps for p in step.places)
+            for name in dict.fromkeys(n for step in self.started.steps for n in step.regions)
         }
 
     @property
@@ -82,6 +86,7 @@ class Do:
     refresh: bool
     serials: Mapping[str, int] = field(default_factory=dict)  # of the assignments, by region
     overwrite: bool = False  # what somebody changed by hand in the step
+    seen: Seen | None = None  # what frontends had counted before the step changed them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,7 @@ def next_action(state: State) -> Do | Wait | Over:
         refresh=refresh,
         serials=_began(state).serials,
         overwrite=state.overwrite or state.back,
+        seen=state.seen,
     )
 
 
@@ -152,7 +158,7 @@ def refusal(state: State, command: Command, keep: int = 0) -> str | None:
     `keep`: the steps that a roll-back leaves as they are.
     """
     if command == "roll-back":
-        nothing = not any(_turned(state, "fleet", keep))
+        nothing = not _turned(state, "fleet", keep)
         after = f" after step {keep}" if keep else ""
         return f"no replica has the new release{after}" if nothing else None
     if state.status in OVER:
@@ -173,6 +179,7 @@ def _started(entry: Started) -> State:
         started=entry,
         queue=entry.steps,
         assigned={place.replica: entry.old for step in entry.steps for place in step.places},
+        shared={step.shared: entry.old for step in entry.steps if step.shared},
         status="running" if entry.steps else "done",
     )
 
@@ -181,18 +188,23 @@ def _began(state: State) -> State:
     began = replace(state, began=True, touched=state.touched or state.phase != PHASES[0])
     if state.phase != "assign":
         return began
-    places = state.queue[0].places
-    written = {place.replica: state.target for place in places}
-    regions = {place.region for place in places}
-    writes = {**state.writes, **{name: state.writes.get(name, 0) + 1 for name in regions}}
-    return replace(began, assigned={**state.assigned, **written}, writes=writes)
+    step = state.queue[0]
+    written = {place.replica: state.target for place in step.places}
+    shared = {step.shared: state.target} if step.shared else {}
+    writes = {**state.writes, **{name: state.writes.get(name, 0) + 1 for name in step.regions}}
+    return replace(
+        began,
+        assigned={**state.assigned, **written},
+        shared={**state.shared, **shared},
+        writes=writes,
+    )
 
 
 def _ended(state: State, entry: Ended) -> State:
     applied = entry.phase == "apply"
     if entry.outcome == "ok":
         done = replace(state, began=False, unsure=0, why="", clean=state.clean or applied)
-        return _next(done)
+        return _next(replace(done, seen=entry.seen or state.seen))
     state = replace(state, began=False, clean=state.clean and not applied, why=entry.why)
     if entry.outcome == "inconclusive" and state.unsure < state.started.reruns:
         return replace(state, unsure=state.unsure + 1)
@@ -206,7 +218,9 @@ def _next(state: State) -> State:
     index = PHASES.index(state.phase) + 1
     if index < len(PHASES):
         return replace(state, phase=PHASES[index])
-    state = replace(state, queue=state.queue[1:], phase=PHASES[0], touched=False, overwrite=False)
+    state = replace(
+        state, queue=state.queue[1:], phase=PHASES[0], touched=False, overwrite=False, seen=None
+    )
     if not state.queue:
         return replace(state, status=state.then, pausing=False)
     return _paused(state) if state.pausing else state
@@ -251,7 +265,7 @@ def _aborted(state: State) -> State:
 def _turn(state: State, scope: Scope, keep: int = 0) -> State:
     if state.back and state.status not in OVER:
         return _resumed(state)
-    queue = tuple(_turned(state, scope, keep))
+    queue = _turned(state, scope, keep)
     return _back(state, queue, "rolled-back")
 
 
@@ -264,45 +278,14 @@ def _back(state: State, queue: tuple[RecordedStep, ...], then: Status) -> State:
         clean=False,
         back=True,
         unsure=0,
+        seen=None,
         status="running" if queue else then,
         pausing=False,
         then=then,
     )
 
 
-def _turned(state: State, scope: Scope, keep: int = 0) -> Iterator[RecordedStep]:
-    """Give the steps of the way back, the one under way first, then the latest.
-
-    The first `keep` steps stay as they are.
-    """
+def _turned(state: State, scope: Scope, keep: int) -> tuple[RecordedStep, ...]:
+    has = Has(replicas=state.assigned, shared=state.shared)
     under_way = state.queue[:1] if state.touched else ()
-    new = state.started.new
-    updated = [
-        left
-        for step in reversed(state.started.steps[keep:])
-        if step not in under_way
-        and (left := _only(step, {name for name, has in state.assigned.items() if has == new}))
-    ]
-    way = [*under_way, *updated]
-    inside = {_area(place, scope) for step in way[:1] for place in step.places}
-    for step in way:
-        names = {place.replica for place in step.places if _area(place, scope) in inside}
-        if left := _only(step, names):
-            yield left
-
-
-def _only(step: RecordedStep, replicas: set[str]) -> RecordedStep | None:
-    places = tuple(place for place in step.places if place.replica in replicas)
-    return step.model_copy(update={"places": places}) if places else None
-
-
-def _area(place: Place, scope: Scope) -> str:
-    match scope:
-        case "replica":
-            return place.replica
-        case "rack":
-            return place.rack
-        case "region":
-            return place.region
-        case "fleet":
-            return ""
+    return way_back(state.started, has, under_way, scope, keep)

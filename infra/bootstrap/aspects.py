@@ -46,6 +46,8 @@ class Aspect:
     put: Callable[[Client, Mapping[str, str], Value], object]
     # For a bucket that somebody else made: what to do where this is missing; None: his choice.
     by_hand: str | None = None
+    # How two values are compared: a store may write the same down in another way.
+    plain: Callable[[Value], Value] = lambda value: value
 
 
 def read(client: Client, home: Home, aspect: Aspect) -> Value:
@@ -88,6 +90,18 @@ def _lifecycle(_home: Home, _key_arn: str, found: Value) -> Value:
         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS},
     }
     return [*(rule for rule in found or [] if rule.get("ID") != _RULE), ours]
+
+
+def _plain_lifecycle(found: Value) -> Value:
+    """Forget the order of rules, and how "for all objects" is written; by hand it is any of three.
+
+    Source: S3 API reference, LifecycleRule: Filter, and Prefix from before there were filters.
+    """
+    rules = [dict(rule) for rule in found or []]
+    for rule in rules:
+        whole = {"Prefix": rule.pop("Prefix", "")}
+        rule["Filter"] = rule.get("Filter") or whole
+    return sorted(rules, key=lambda rule: str(rule.get("ID", "")))
 
 
 def _tags(home: Home, _key_arn: str, found: Value) -> Value:
@@ -161,6 +175,7 @@ ASPECTS: tuple[Aspect, ...] = (
         put=lambda s3, at, value: s3.put_bucket_lifecycle_configuration(
             **at, LifecycleConfiguration={"Rules": value}
         ),
+        plain=_plain_lifecycle,
     ),
     Aspect(
         name="tags",

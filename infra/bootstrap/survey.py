@@ -69,7 +69,7 @@ def missing(home: Home, found: Found) -> tuple[Change, ...]:
 
 
 def _differs(home: Home, aspect: Aspect, key_arn: str, value: Value) -> bool:
-    return bool(aspect.wanted(home, key_arn, value) != value)
+    return bool(aspect.plain(aspect.wanted(home, key_arn, value)) != aspect.plain(value))
 
 
 def _key_changes(home: Home, key: Key | None) -> list[Change]:

@@ -39,6 +39,10 @@ UNKNOWN_CODE = "unknown"  # an answer without one
 _SHOWN_CHARS = 300  # an encoded authorisation message has thousands
 
 
+class LoginError(AccountError, CloudError):
+    """AWS does not know who asks, or does not let him."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsAccess:
     """One account's clients, by service and region."""
@@ -107,17 +111,17 @@ def error_text(error: ClientError) -> str:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Raise CloudError for what AWS or the way to it has; says what to do."""
+    """Raise CloudError for what AWS or the way to it has, LoginError for our credentials."""
     try:
         yield
     except ClientError as error:
         raise client_error(error, where) from error
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
-        raise CloudError(
+        raise LoginError(
             f"{where}: no credentials: {error}. Log in (aws sso login), or set AWS_PROFILE."
         ) from error
     except TokenRetrievalError as error:
-        raise CloudError(
+        raise LoginError(
             f"{where}: the login has expired: {error}. Log in again (aws sso login)."
         ) from error
     except (EndpointConnectionError, ConnectTimeoutError) as error:
@@ -144,13 +148,13 @@ def client_error(error: ClientError, where: str) -> CloudError:
     """Put AWS's refusal into words that say what to do."""
     code, text = error_code(error), error_text(error)
     if code in _EXPIRED:
-        return CloudError(f"{where}: the credentials have expired. Log in again.")
+        return LoginError(f"{where}: the credentials have expired. Log in again.")
     if code in _UNKNOWN:
-        return CloudError(
+        return LoginError(
             f"{where}: AWS does not know the credentials ({code}). Log in to the right account."
         )
     if code in _FORBIDDEN:
-        return CloudError(
+        return LoginError(
             f"{where}: not allowed: {error.operation_name} ({code}). "
             "Ask for the permission; docs/capacity.md lists those that are needed."
         )

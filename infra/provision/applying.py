@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.errors import FleetError, RefusedError
 from infra.provision.guard import told
@@ -42,7 +42,7 @@ class Applying:
                 continue
             try:
                 ended = yield from act(planned.region, plan)
-                results.append(StackResult.of(plan.layer, ended))
+                results.append(replace(StackResult.of(plan.layer, ended), stays=plan.stays))
             except FleetError as caught:
                 error = caught
                 why = str(caught)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from fleet.plan import make_plan
+from infra.outputs import Remembered
 from infra.provision.cluster import require_ours, require_same
 from infra.provision.ground import IN_CLUSTER, FleetStacks
 from infra.provision.releases import require_unchanged
@@ -34,22 +34,22 @@ def require_account(stacks: FleetStacks, region: str) -> None:
         import_module(module).require_account(region, spec.cluster)
 
 
-def require_cluster(stacks: FleetStacks, runner: StackRunner, deployed: Mapping[str, Any]) -> None:
+def require_cluster(stacks: FleetStacks, runner: StackRunner, deployed: Remembered) -> None:
     """Raise ClusterError unless a stack's cluster answers, is its own, and belongs to nobody else.
 
-    `deployed`: the stack's outputs.
+    `deployed`: what the stack's last update left.
     """
     if runner.layer not in IN_CLUSTER:
         return
     region = runner.settings.region
     look = stacks.look(region)
-    require_same(region, look.uid(), deployed.get("cluster_uid"))
+    require_same(region, look.uid(), deployed.cluster_uid)
     namespace = stacks.namespace(runner)
     require_ours(stacks.fleet.spec.name, region, namespace, look.owner(namespace))
 
 
 def turned_replicas(
-    stacks: FleetStacks, runner: StackRunner, deployed: Mapping[str, Any]
+    stacks: FleetStacks, runner: StackRunner, deployed: Remembered
 ) -> frozenset[str]:
     """Give the replicas that a rollout is turning; raise RefusedError for any other turn."""
     settings = runner.settings

@@ -6,6 +6,7 @@ still write the same log and events while they look.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -24,7 +25,7 @@ FILE = "in-use"
 @contextmanager
 def claimed(folder: Path, what: str, user: str, now: datetime) -> Iterator[None]:
     """Hold a stack's folder; raise BusyError naming who holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     with (folder / FILE).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -35,6 +36,13 @@ def claimed(folder: Path, what: str, user: str, now: datetime) -> Iterator[None]
         json.dump({**about, "timestamp": now.isoformat(), "what": what}, file)
         file.flush()
         yield
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # the system's own trees, such as /proc, take no folder
+        raise PermissionError(errno.EACCES, "no folder can be made there", str(folder)) from error
 
 
 def _held(folder: Path, now: datetime) -> str:

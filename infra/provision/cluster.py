@@ -110,7 +110,7 @@ class ClusterLook:
         )
 
 
-def require_same(region: str, uid: str, deployed: object) -> None:
+def require_same(region: str, uid: str, deployed: str | None) -> None:
     """Raise ClusterError unless a cluster is the one that the stack was applied to."""
     if deployed and uid != deployed:
         raise ClusterError(

@@ -8,9 +8,12 @@ drop the intention; a refresh settles everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from infra.stack_events import Part
+from infra.stack_state import PendingOperation, StackState
 
 Verdict = Literal["take in", "drop", "refresh", "unknown"]
 
@@ -51,10 +54,9 @@ class Closing:
     why: str
 
 
-def read_pending(exported: Mapping[str, Any]) -> tuple[Pending, ...]:
-    """Read the open operations of an exported stack."""
-    found = (exported.get("deployment") or {}).get("pending_operations") or ()
-    return tuple(_pending(item) for item in found)
+def read_pending(state: StackState) -> tuple[Pending, ...]:
+    """Read the open operations of a stack."""
+    return tuple(_pending(item) for item in state.pending)
 
 
 def closings(pending: Iterable[Pending], exists: Callable[[Pending], bool]) -> tuple[Closing, ...]:
@@ -89,14 +91,14 @@ def _closing(item: Pending, exists: Callable[[Pending], bool]) -> Closing:
     return Closing(pending=item, verdict="drop", why="there is no such object")
 
 
-def _pending(item: Mapping[str, Any]) -> Pending:
-    resource = item.get("resource") or {}
-    inputs = resource.get("inputs") or {}
-    metadata = inputs.get("metadata") or {}
-    ours = str(resource.get("type", "")).startswith("kubernetes:")
+def _pending(item: PendingOperation) -> Pending:
+    resource = item.resource
+    inputs = Part(resource.inputs)
+    metadata = inputs.part("metadata")
+    ours = resource.type.startswith("kubernetes:")
     return Pending(
-        urn=str(resource.get("urn", "")),
-        operation=str(item.get("type", "")),
+        urn=resource.urn,
+        operation=item.type,
         api_version=str(inputs.get("apiVersion", "")) if ours else "",
         kind=str(inputs.get("kind", "")) if ours else "",
         namespace=str(metadata.get("namespace") or ""),

@@ -5,21 +5,21 @@ Each region is a track: its layers one after the other, beside other regions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fleet.errors import FleetError, RefusedError
+from infra.outputs import Remembered
 from infra.provision.checks import require_account, require_cluster, turned_replicas
 from infra.provision.ground import IN_CLUSTER, FleetStacks
 from infra.provision.guard import Finding, Guard
 from infra.provision.request import Planned, Request, StackPlan
+from infra.provision.staying import staying
 from infra.settings import StackLayer
 from infra.stack_events import Touched
 from infra.stack_process import Track
+from infra.stack_state import StackState, StateResource
 from infra.stacks import How, StackError, StackRunner
-
-OPENED = ("output", "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Planning:
             require_account(self.stacks, region)
             for layer in layers:
                 if new and layer in IN_CLUSTER:  # it stands on what is not there yet
-                    plans.append(self._put_off(layer, region))
+                    plans.append((yield from self._put_off(layer, region)))
                     continue
                 plan = yield from self.stack(layer, region)
                 new = new or plan.new
@@ -66,7 +66,7 @@ class Planning:
         new = not self._exists(layer, region)
         runner = self.stacks.runner(layer, region)
         yield from runner.preparing()
-        deployed: Mapping[str, Any] = {} if new else (yield from runner.reading(*OPENED))
+        deployed = Remembered() if new else (yield from runner.remembering())
         require_cluster(self.stacks, runner, deployed)
         guard = Guard(
             allowed=self.request.allowed,
@@ -91,11 +91,11 @@ class Planning:
     def _destroyed(self, layer: StackLayer, region: str) -> Track[StackPlan]:
         runner = self.stacks.runner(layer, region)
         yield from runner.preparing()
-        require_cluster(self.stacks, runner, (yield from runner.reading(*OPENED)))
+        require_cluster(self.stacks, runner, (yield from runner.remembering()))
         result = yield from runner.performing("preview-destroy", How())
+        state = yield from runner.exporting()
         named = self.request.allowed.delete
-        kept = () if not named else protected_in((yield from runner.reading("export")))
-        let_go = [item for item in kept if named & {item.name, item.urn}]
+        let_go = [item for item in protected_in(state) if named & {item.name, item.urn}]
         guard = Guard(allowed=self.request.allowed, protected_kinds=self.protected)
         return StackPlan(
             stack=runner.stack,
@@ -104,7 +104,7 @@ class Planning:
             touched=(*result.touched, *let_go),
             findings=guard.leftover(runner.stack, result.touched),
             lets_go=tuple(item.urn for item in let_go),
-            stays=tuple(item.name for item in let_go if item.retained),
+            stays=staying(state, (*result.touched, *let_go)),
             pending=result.pending,
         )
 
@@ -129,16 +129,21 @@ class Planning:
             if not self._exists(above, region):
                 continue
             runner = self.stacks.bare(above, region)
-            if any(_stands(item) for item in resources_of((yield from runner.reading("export")))):
+            if any(_stands(item) for item in (yield from runner.exporting()).resources):
                 raise RefusedError(
                     f"{runner.stack}: still stands on what would be destroyed. "
                     f"Destroy it first, or both: leave --layer {layers[-1]} out."
                 )
 
-    def _put_off(self, layer: StackLayer, region: str) -> StackPlan:
-        runner = self.stacks.bare(layer, region)
+    def _put_off(self, layer: StackLayer, region: str) -> Track[StackPlan]:
+        """Leave a layer for later; a cluster that is there already is looked at all the same."""
         new = not self._exists(layer, region)
-        return StackPlan(stack=runner.stack, layer=layer, new=new, put_off=True)
+        if self.stacks.region(region).is_there:
+            runner = self.stacks.runner(layer, region)
+            deployed = Remembered() if new else (yield from runner.remembering())
+            require_cluster(self.stacks, runner, deployed)
+        stack = self.stacks.bare(layer, region).stack
+        return StackPlan(stack=stack, layer=layer, new=new, put_off=True)
 
     def _exists(self, layer: StackLayer, region: str) -> bool:
         """Say whether a stack was created; where this cannot be seen, it counts as there."""
@@ -155,21 +160,12 @@ def refused(plans: Iterable[Planned]) -> tuple[Finding, ...]:
     return tuple(one for plan in plans for stack in plan.stacks for one in stack.findings)
 
 
-def resources_of(exported: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Give the resources of an exported stack."""
-    return tuple((exported.get("deployment") or {}).get("resources") or ())
-
-
-def protected_in(exported: Mapping[str, Any]) -> tuple[Touched, ...]:
-    """Find what is protected in an exported stack."""
+def protected_in(state: StackState) -> tuple[Touched, ...]:
+    """Find what is protected in a stack."""
     return tuple(
-        replace(
-            _deleted(str(item["urn"])),
-            type=str(item["type"]),
-            retained=bool(item.get("retainOnDelete")),
-        )
-        for item in resources_of(exported)
-        if item.get("protect")
+        replace(_deleted(item.urn), type=item.type, retained=item.retained)
+        for item in state.resources
+        if item.protect
     )
 
 
@@ -191,7 +187,6 @@ def _above(layers: tuple[StackLayer, ...]) -> tuple[StackLayer, ...]:
     return tuple(layer for layer in order[lowest + 1 :] if layer not in layers)
 
 
-def _stands(item: Mapping[str, Any]) -> bool:
+def _stands(item: StateResource) -> bool:
     """Say whether a resource is one that a teardown would take away."""
-    of_pulumi = str(item.get("type", "")).startswith("pulumi:")
-    return not of_pulumi and not item.get("external") and not item.get("protect")
+    return item.is_ours and not item.protect

@@ -7,28 +7,29 @@ another release would otherwise bring it to all of them at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from fleet.errors import RefusedError
+from infra.outputs import Remembered
 
 _SHOWN = 3
 
 
 def require_unchanged(
     stack: str,
-    deployed: Mapping[str, Any],
+    deployed: Remembered,
     wanted: Mapping[str, str],
     serial: int,
     assigned: Mapping[str, str],
 ) -> frozenset[str]:
     """Give the replicas that a rollout is turning; raise RefusedError for any others.
 
-    `deployed`: the stack's outputs. `wanted`: replica -> release that would be applied. A rollout
-    writes `assigned` with a higher `serial` before it applies it, and may be cut off in between.
+    `deployed`: what the stack's last update left. `wanted`: replica -> release that would be
+    applied. A rollout writes `assigned` with a higher `serial` before it applies it, and may be
+    cut off in between.
     """
-    runs: Mapping[str, str] = deployed.get("releases") or {}
+    runs = deployed.releases
     turned = {name for name, id_ in wanted.items() if name in runs and runs[name] != id_}
-    owned = turned & set(assigned) if serial > int(deployed.get("serial") or 0) else set()
+    owned = turned & set(assigned) if serial > deployed.serial else set()
     others = sorted(turned - owned)
     if not others:
         return frozenset(owned)

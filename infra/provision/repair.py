@@ -14,7 +14,7 @@ from infra.stacks import How, StackRunner, UpResult
 
 def looking(stacks: FleetStacks, runner: StackRunner) -> Track[tuple[Closing, ...]]:
     """Find a stack's open operations, and look in the cluster what became of each."""
-    pending = read_pending((yield from runner.reading("export")))
+    pending = read_pending((yield from runner.exporting()))
     if not pending:
         return ()
     if runner.layer not in IN_CLUSTER:
@@ -46,7 +46,7 @@ def refreshing(
             yield from runner.preparing()
             require_account(stacks, region)
             # An API server that is away would look like one that has nothing.
-            require_cluster(stacks, runner, (yield from runner.reading("output", "--json")))
+            require_cluster(stacks, runner, (yield from runner.remembering()))
             decided = yield from looking(stacks, runner)
             if decided and not repair:
                 listed = "; ".join(map(described, decided))

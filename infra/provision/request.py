@@ -41,6 +41,25 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """Something that a teardown leaves where it is."""
+
+    name: str
+    urn: str
+    why: Literal["protected", "needed", "retained"]
+
+    def __str__(self) -> str:
+        """Say what it is, and why it stays."""
+        match self.why:
+            case "protected":
+                return f"{self.name} (protected; let go by --allow-delete {self.name})"
+            case "needed":
+                return f"{self.name} (something protected stands on it)"
+            case "retained":
+                return f"{self.name} (Pulumi forgets it; delete it by hand when nothing needs it)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
     """What an action would do to one stack."""
 
@@ -52,7 +71,7 @@ class StackPlan:
     touched: tuple[Touched, ...] = ()
     findings: tuple[Finding, ...] = ()
     lets_go: tuple[str, ...] = ()  # URNs of what is protected, and was named
-    stays: tuple[str, ...] = ()  # names of those that stay in the cluster all the same
+    stays: tuple[Stay, ...] = ()  # of a teardown: what is there afterwards all the same
     pending: bool = False
 
 
@@ -67,6 +86,7 @@ class StackResult:
     seconds: float = 0.0
     events: str = ""
     why: str = ""  # of a failure
+    stays: tuple[Stay, ...] = ()  # of a teardown
 
     @classmethod
     def of(cls, layer: StackLayer, ended: UpResult) -> StackResult:

@@ -21,9 +21,9 @@ from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
-from fleet.errors import ApplyError
+from fleet.errors import ApplyError, ClusterError
 from infra.frontend import PORT as FRONTEND_PORT
-from infra.kubeconfig import NO_ANSWER, REQUEST_S, open_client, read_config, told
+from infra.kubeconfig import DENIED, NO_ANSWER, REQUEST_S, open_client, read_config, told
 from infra.rollout.checks import EnginePod
 from infra.rollout.endpoint import Endpoint, proxied
 
@@ -193,21 +193,30 @@ class Cluster:
         try:
             yield
         except (httpx2.HTTPError, OSError, *NO_ANSWER) as error:
-            refused = isinstance(error, ApiError) and error.response.is_client_error
-            kind = ApplyError if refused else AwayError
-            raise kind(
+            raise _kind(error)(
                 f"{self.region}: its API server did not do what was asked: {told(error)}. "
                 f"See that it answers, then `{self.go_on}`."
             ) from error
 
 
-class AwayError(ApplyError):
+class AwayError(ClusterError, ApplyError):
     """An API server does not answer at the moment; what was asked may be asked again."""
+
+
+class DeniedError(ClusterError, ApplyError):
+    """An API server does not let us in, or not do this."""
+
+
+def _kind(error: Exception) -> type[ApplyError]:
+    if not isinstance(error, ApiError) or not error.response.is_client_error:
+        return AwayError
+    return DeniedError if error.response.status_code in DENIED else ApplyError
 
 
 def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
     """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
-    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints", {})
+    # Null, and not left out, once a worker has let go of all of them.
+    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints") or {}
     return frozenset(
         str(endpoint["instance_id"])
         for endpoint in endpoints.values()

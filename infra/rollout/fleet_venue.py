@@ -123,7 +123,7 @@ class FleetVenue:
         deployed = deployed_outputs(runner)
         require_cluster(self.stacks, runner, deployed)
         turned_replicas(self.stacks, runner, deployed)
-        here, there = self.settings(region).options.serial, int(deployed.get("serial") or 0)
+        here, there = self.settings(region).options.serial, deployed.serial
         if here < there:
             raise ConfigError(
                 f"{runner.stack}: what is assigned here has serial {here}, and {there} is "

@@ -17,6 +17,7 @@ REQUESTS = "dynamo_frontend_requests_total"
 # a first token, for each of its workers (measured).
 PROMPT = "dynamo_frontend_input_sequence_tokens_sum"
 CACHED = "dynamo_frontend_cached_tokens_sum"
+ANSWERED = "dynamo_frontend_time_to_first_token_seconds"
 # What engines publish on the page of their worker. Dynamo passes it through, and adds the prefix of
 # TensorRT-LLM's; that one publishes no tokens, and the mocker none either (measured).
 FIRST_TOKENS = (
@@ -96,8 +97,12 @@ def counts_of(text: str) -> Counts:
             continue
         requests += value
         errors += value if failed else 0.0
-    tokens = PromptTokens(prompt=_sum(text, PROMPT) or 0.0, cached=_sum(text, CACHED) or 0.0)
-    return Counts(requests=requests, errors=errors, tokens=tokens)
+    return Counts(
+        requests=requests,
+        errors=errors,
+        tokens=PromptTokens(prompt=_sum(text, PROMPT) or 0.0, cached=_sum(text, CACHED) or 0.0),
+        first_tokens=_first_tokens(text, ANSWERED) or FirstTokens(),
+    )
 
 
 def samples(text: str | None, name: str) -> Iterator[tuple[Mapping[str, str], float]]:

@@ -12,6 +12,7 @@ import yaml
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import Release, release_id
+from infra.outputs import Remembered
 from infra.render import KubeObject, render_region
 from infra.settings import (
     OPTION_KEYS,
@@ -21,6 +22,7 @@ from infra.settings import (
     from_config,
     newer_config,
 )
+from infra.stack_process import run_tracks
 from infra.stacks import StackRunner, UpResult
 from infra.staging import node_labels
 
@@ -129,9 +131,7 @@ class Stack:
     def deployed(self) -> Deployed:
         """Read what the last update of the stack brought."""
         outputs = deployed_outputs(self._now())
-        return Deployed(
-            serial=int(outputs.get("serial") or 0), releases=outputs.get("releases") or {}
-        )
+        return Deployed(serial=outputs.serial, releases=outputs.releases)
 
     def serial(self) -> int:
         """Give the serial of the assignment that is written here."""
@@ -207,14 +207,14 @@ class Stack:
         return replace(self.runner, settings=self._settings())
 
 
-def deployed_outputs(runner: StackRunner) -> Mapping[str, Any]:
+def deployed_outputs(runner: StackRunner) -> Remembered:
     """Read what a stack's last update left; raise ConfigError where there was none."""
     if runner.store.exists(runner.name) is False:
         raise ConfigError(
             f"{runner.stack}: was not brought up from this state ({runner.store.url}). See that "
             "it is the fleet's (work folder, `state` of the fleet file), or first: k3fleet up"
         )
-    return runner.outputs()
+    return run_tracks([runner.remembering()])[0]
 
 
 def release_of(identity: str, sources: Mapping[str, str], fleet_file: Path) -> Release:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from fleet.errors import ConfigError
 from fleet.rollout.record import Asked, Began, Command, Ended, Scope
 from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
-from infra.rollout.cluster import Cluster
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
 from infra.rollout.machine import holder, now_s, waiter, who
 from infra.rollout.rights import Rights, both
 from infra.rollout.rollouts import Rollouts, touched
+from infra.rollout.sampling import figures_file, sampled
+from infra.rollout.standings import standings
 from infra.rollout.working_copy import up_to_date
 
 Say = Callable[[Began | Ended, Do], None]
@@ -88,7 +89,10 @@ def drive_on(rollouts: Rollouts, journal: Journal, how: Driving) -> Wait | Over:
         for region in regions:
             claims.enter_context(rollouts.venue.claimed(region))
         site = rollouts.site(state.started, both(journal.require_held, rights.require))
-        return drive(journal, site, clock=now_s, say=how.say)
+        looks = {name: region.cluster for name, region in site.regions.items()}
+        new = state.started.new
+        with sampled(figures_file(journal.path), looks, new, say=rollouts.venue.note):
+            return drive(journal, site, clock=now_s, say=how.say)
 
 
 def turn_back(
@@ -103,29 +107,3 @@ def turn_back(
 def replica_states(rollouts: Rollouts) -> Mapping[str, tuple[str, str]]:
     """Say of each replica in the clusters which release its leader runs, and how it stands."""
     return standings(rollouts.regions.values())
-
-
-def standings(clusters: Iterable[Cluster]) -> Mapping[str, tuple[str, str]]:
-    """Say the same of some clusters' replicas."""
-    found: dict[str, tuple[str, str]] = {}
-    for cluster in clusters:
-        routed, workers = cluster.in_routing(), cluster.workers()
-        for pod in cluster.engines():
-            if pod.leader:
-                found[pod.replica] = (
-                    pod.release,
-                    _standing(
-                        gone=pod.deleting,
-                        ready=pod.ready,
-                        chosen=pod.name in routed and pod.name in workers,
-                    ),
-                )
-    return found
-
-
-def _standing(*, gone: bool, ready: bool, chosen: bool) -> str:
-    if gone:
-        return "ends"
-    if not ready:
-        return "not ready"
-    return "serves" if chosen else "out of routing"

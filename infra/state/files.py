@@ -72,7 +72,7 @@ class FileState:
         for file in sorted((self.folder / name.locks).glob("*.json")):
             try:
                 text = file.read_text(encoding="utf-8", errors="replace")
-            except FileNotFoundError:  # released while we looked
+            except (FileNotFoundError, IsADirectoryError):  # released while we looked, or no lock
                 continue
             found.append(Lock.read(str(file), text))
         return found

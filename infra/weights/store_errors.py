@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from fleet.errors import ConfigError, StoreError
+from fleet.errors import AccountError, ConfigError, StoreError
 from infra.redaction import Redactor
 
 
@@ -34,11 +34,11 @@ class DamagedError(StoreError):
     """What arrived at the store is not what was sent; it was refused."""
 
 
-class DeniedError(StoreError):
+class DeniedError(AccountError, StoreError):
     """This account may not do that."""
 
 
-class CredentialsError(StoreError):
+class CredentialsError(AccountError, StoreError):
     """Nobody says who we are, or not any more."""
 
 

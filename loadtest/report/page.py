@@ -98,40 +98,52 @@ def render_load_report(report: LoadReport) -> str:
 
 
 def render_page(report: LoadReport, page: Page) -> str:
-    """Fill the template of a page."""
+    """Fill the template of the page of a load."""
+    return filled(
+        page.template,
+        page.packages,
+        page.figures,
+        report=report,
+        started=wording.moment(report.started_at) or "at an unknown time",
+        word=wording.VERDICT_WORD[report.verdict],
+        reason=page.reason,
+        hit_sentence=wording.hit_sentence(report),
+        conditions=wording.conditions(report),
+        window_sentence=wording.window_sentence(report),
+        stages=stage_rows(report),
+        machine_note=wording.machine_note(report),
+        missing=page.missing,
+        key_figures=page.key_figures,
+        gates=gate_rows(report.gates),
+        events=_event_rows(report),
+        settings=page.settings,
+        error_classes=error_classes(report),
+        no_event=page.no_event,
+        **page.parts,
+    )
+
+
+def filled(
+    template: str,
+    packages: tuple[str, ...],
+    figures: Mapping[str, tuple[Figure, ...]],
+    **parts: object,
+) -> str:
+    """Fill a template with figures, the scripts that draw them, and its own parts."""
     ours = _asset("plots.js")
     html = (
-        _environment(page.packages)
-        .get_template(page.template)
+        _environment(packages)
+        .get_template(template)
         .render(
-            report=report,
-            started=wording.moment(report.started_at) or "at an unknown time",
-            word=wording.VERDICT_WORD[report.verdict],
-            reason=page.reason,
-            hit_sentence=wording.hit_sentence(report),
-            conditions=wording.conditions(report),
-            window_sentence=wording.window_sentence(report),
-            stages=stage_rows(report),
-            machine_note=wording.machine_note(report),
-            missing=page.missing,
-            key_figures=page.key_figures,
-            gates=gate_rows(report.gates),
             figures={
-                name: [_short_table(figure) for figure in part]
-                for name, part in page.figures.items()
+                name: [_short_table(figure) for figure in part] for name, part in figures.items()
             },
-            drawn=[
-                _drawn(figure) for part in page.figures.values() for figure in part if figure.data
-            ],
-            events=_event_rows(report),
-            settings=page.settings,
-            error_classes=error_classes(report),
-            no_event=page.no_event,
+            drawn=[_drawn(figure) for part in figures.values() for figure in part if figure.data],
             policy=_policy(plotly_script(), ours),
             style=Markup(_asset("report.css")),  # noqa: S704  our own file
             plotly=Markup(plotly_script()),  # noqa: S704  plotly's own file
             script=Markup(ours),  # noqa: S704  our own file
-            **page.parts,
+            **parts,
         )
     )
     return html.encode("utf-8", "replace").decode("utf-8")
@@ -196,7 +208,7 @@ def _short_table(figure: Figure) -> Figure:
     rows = figure.table.rows
     if len(rows) <= MAX_TABLE_ROWS:
         return figure
-    left = ("…", f"{len(rows) - MAX_TABLE_ROWS} more rows in report.json")
+    left = ("…", f"{len(rows) - MAX_TABLE_ROWS} more rows in the JSON")
     filler = ("",) * max(0, len(figure.table.head) - len(left))
     return replace(
         figure, table=replace(figure.table, rows=(*rows[:MAX_TABLE_ROWS], (*left, *filler)))

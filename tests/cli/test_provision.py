@@ -66,6 +66,20 @@ def test_a_namespace_of_another_fleet_is_refused(place: Place) -> None:
     assert "belongs to region us-east of fleet other" in place.err
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_wrong_context_is_found_before_anybody_is_asked(place: Place, known: bool) -> None:
+    """What stands on a layer that is new is planned later; its cluster is there all the same."""
+    place.write("us-east", cluster={"name": "prod"})
+    if known:
+        place.brought_up()
+        place.pulumi.answer({"platform-us-east output": place.outputs(cluster_uid="another")})
+    else:
+        place.cluster.namespace("k3", fleet="other", region="us-east")
+    assert place.run("up") == 11, place.err
+    assert "Give --yes" not in place.err
+    assert place.pulumi.asked("up") == []
+
+
 def test_a_cluster_that_does_not_answer_is_said_at_once(place: Place) -> None:
     """A refresh would otherwise take it for an empty one."""
     place.brought_up()
@@ -186,10 +200,55 @@ def test_what_is_protected_is_let_go_by_its_name(place: Place) -> None:
     place.pulumi.answer({"platform-us-east export": exported})
     words = ("destroy", "--layer", "platform", "--yes", "--allow-delete")
     assert place.run(*words, "Namespace/*") == 0, place.err
+    assert "stays: Namespace/k3 (protected" in place.err
     assert place.pulumi.asked("unprotect") == []
     assert place.run(*words, "Namespace/k3") == 0, place.err
     assert urn in place.pulumi.calls("unprotect")[0]["args"]
-    assert "Namespace/k3 was let go" in place.err
+    assert "stays: Namespace/k3 (Pulumi forgets it; delete it by hand" in place.err
+    assert "stays: Namespace/k3 (Pulumi forgets it" in place.out
+
+
+def test_a_teardown_says_what_it_leaves_before_it_asks_and_after(place: Place) -> None:
+    """What stays costs money, or stands in the way of the next region."""
+    place.brought_up()
+    tokens = {
+        "Namespace/k3": {"protect": True},
+        "Role/k3/a": {},
+        "Service/k3/kept": {"retainOnDelete": True},
+        "Service/k3/gone": {},
+        "cluster": {"external": True},
+    }
+    steps = [step("delete", name) for name in ("Service/k3/kept", "Service/k3/gone")]
+    resources = [
+        {
+            "urn": step("", name)["resourcePreEvent"]["metadata"]["urn"],
+            "type": f"kubernetes:core/v1:{name.partition('/')[0]}",
+            **more,
+        }
+        for name, more in tokens.items()
+    ]
+    place.pulumi.answer(
+        {
+            "platform-us-east preview-destroy": {"events": steps},
+            "platform-us-east export": {
+                "prints": json.dumps({"deployment": {"resources": resources}})
+            },
+        }
+    )
+    words = ("destroy", "--layer", "platform")
+    assert place.run(*words) == 3  # nobody can be asked
+    told = [line.strip() for line in place.err.splitlines() if "stays" in line]
+    assert [line.partition(" (")[0] for line in told[:3]] == [
+        *("stays: Namespace/k3", "stays: Role/k3/a", "stays: Service/k3/kept"),
+    ]
+    assert told[3] == f"the state stays in {(place.stacks / 'state').as_uri()}"
+    assert place.run(*words, "--yes", "-o", "json") == 0, place.err
+    [stack] = json.loads(place.out)["regions"][0]["stacks"]
+    assert {one["name"]: one["why"] for one in stack["stays"]} == {
+        "Namespace/k3": "protected",
+        "Role/k3/a": "needed",
+        "Service/k3/kept": "retained",
+    }
 
 
 def test_without_a_terminal_nothing_is_done_unasked(place: Place) -> None:

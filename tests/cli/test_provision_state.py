@@ -96,6 +96,14 @@ def test_a_lock_from_another_machine_stops_an_update(place: Place) -> None:
     assert place.pulumi.asked("preview", "up") == ["platform-us-east preview"]
 
 
+def test_a_folder_among_the_locks_is_none(place: Place) -> None:
+    """Pulumi's own look at them passes it over as well."""
+    place.brought_up()
+    lock(place, 12, "other-host").with_name("2.json").mkdir()
+    assert place.run("unlock", "--yes") == 0, place.err
+    assert "1 locks removed" in place.out
+
+
 def test_outputs_are_checked_and_printed(place: Place) -> None:
     """A program that reads them must not meet a surprise."""
     place.brought_up()

@@ -47,6 +47,12 @@ def test_a_work_folder_below_a_file_is_named(place: Place) -> None:
     assert str(place.fleet) in place.err
 
 
+def test_a_work_folder_where_none_can_be_made_is_named(place: Place) -> None:
+    """The kernel's own trees say that they are not there."""
+    assert place.run("preview", "--work-dir", "/proc/nope") == 4
+    assert "/proc/nope/stacks/platform-us-east: no folder can be made there" in place.err
+
+
 @pytest.mark.parametrize("content", ["config: []", "config: {1: 2}", "[" * 5000, "\udcff"])
 def test_a_stack_file_that_is_none_is_named(place: Place, content: str) -> None:
     """Somebody's editor, or a merge, has spoilt it."""

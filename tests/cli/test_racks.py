@@ -337,7 +337,7 @@ def test_a_wrong_kubeconfig_is_named(
     assert says in capsys.readouterr().err
 
 
-def test_an_api_server_that_is_away_is_exit_code_7(tmp_path: Path, capsys: Any) -> None:
+def test_an_api_server_that_is_away_is_exit_code_11(tmp_path: Path, capsys: Any) -> None:
     """It says which region, and what to type."""
     (tmp_path / "fleet.yaml").write_text(FLEET)
     config = {
@@ -348,7 +348,7 @@ def test_an_api_server_that_is_away_is_exit_code_7(tmp_path: Path, capsys: Any) 
     }
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     words = [str(tmp_path / "fleet.yaml"), "--kubeconfig", str(tmp_path / "config")]
-    assert main(["racks", "list", *words]) == 7
+    assert main(["racks", "list", *words]) == 11
     said = capsys.readouterr().err
     assert "us-east: its API server" in said
     assert "k3fleet racks list" in said

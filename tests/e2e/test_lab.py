@@ -85,6 +85,17 @@ def test_kubectl_sees_the_replica_and_its_nodes(lab: dict[str, Any], here: Here)
     }
     assert len(nodes) == 2
     assert all(node.startswith("r01-n") for node in nodes)
+    # A mounted file follows its ConfigMap, as with any kubelet.
+    [(shown, text)] = [(p, p.read_text()) for p in here.folder.rglob("root/etc/envoy/envoy.yaml")]
+    [volume] = [v for i in items for v in i["spec"].get("volumes", ()) if v["name"] == "config"]
+    patch = json.dumps({"data": {"envoy.yaml": text + "# by hand\n"}})
+    name = volume["configMap"]["name"]
+    by_hand(
+        lab,
+        f"kubectl --kubeconfig {kubeconfig} -n k3 patch configmap {name} --type merge "
+        f"-p {shlex.quote(patch)}",
+    )
+    until("the change is seen", lambda: shown.read_text().endswith("# by hand\n"))
 
 
 def test_a_replica_that_hangs_leaves_the_router_and_comes_back(lab: dict[str, Any], here: Here):

@@ -150,3 +150,55 @@ def test_a_killed_drain_goes_on(shared: Here, lab: Lab) -> None:
     touch(shared, "uncordon")
     code, told = racks(shared)
     assert (code, told["differences"]) == (0, [])
+
+
+def heal(here: Here, *words: str) -> tuple[int, dict[str, Any], str]:
+    ended = here.run("heal", FILE, *BY_STRATEGY, "-o", "json", *words)
+    return ended.code, json.loads(ended.out), ended.err
+
+
+def test_nothing_ill_is_nothing_to_heal(shared: Here, lab: Lab) -> None:
+    """Eleven nodes that were cordoned by others are no reason to touch a replica."""
+    assert heal(shared, "--dry-run")[:2] == (0, {"dry_run": True, "racks": []})
+
+
+def test_a_replica_of_a_lost_node_moves_while_there_is_room(shared: Here, lab: Lab) -> None:
+    """Six healthy nodes are three replicas: the spare one takes the place of the lost one."""
+    [cluster] = lab.clusters
+    before = lab.leaders()
+    lost = nodes_of(racks(shared)[1], "r01-0")[0]
+    machine = cluster.client.get(Node, lost)
+    cluster.client.delete(Node, lost)
+    code, told, _ = heal(shared, "--dry-run")
+    [plan] = told["racks"]
+    assert (code, plan["ill"], plan["parked"]) == (1, [lost], [])
+    assert lab.leaders() == before
+    with lab.watched() as seen:
+        assert heal(shared)[0] == 0
+    assert (seen.faults, seen.fewest) == ([], {"here": 2})
+    assert racks(shared)[1]["racks"][0]["replicas"] == {f"r01-{s}": "serves" for s in range(3)}
+    assert {n: u for n, u in lab.leaders().items() if n != "r01-0"} == {
+        n: u for n, u in before.items() if n != "r01-0"
+    }
+    assert machine.metadata
+    machine.metadata.resourceVersion = machine.metadata.uid = None
+    shared.folder.joinpath("lost.json").write_text(json.dumps(machine.to_dict()))
+
+
+def test_what_has_no_room_is_parked_until_a_node_is_back(shared: Here, lab: Lab) -> None:
+    """Five healthy nodes are two replicas, six are three again, and nobody has to say which."""
+    [cluster] = lab.clusters
+    ill = nodes_of(racks(shared)[1], "r01-1")[0]
+    cluster.client.patch(Node, ill, {"metadata": {"labels": {"k3fleet.io/health": "unhealthy"}}})
+    with lab.watched() as seen:
+        code, told, said = heal(shared)
+    assert (code, told["racks"][0]["parked"]) == (0, ["r01-1"])
+    assert "r01-1: there is no room for it, parked" in said
+    assert (seen.faults, seen.fewest) == ([], {"here": 2})
+    assert racks(shared)[1]["racks"][0]["replicas"]["r01-1"] == "parked"
+    cluster.client.create(Node.from_dict(json.loads((shared.folder / "lost.json").read_text())))
+    code, told, said = heal(shared)
+    assert (code, told["racks"][0]["back"]) == (0, ["r01-1"])
+    assert "r01-1: has its pods again" in said
+    assert racks(shared)[1]["racks"][0]["replicas"] == {f"r01-{s}": "serves" for s in range(3)}
+    assert ill not in nodes_of(racks(shared)[1], "r01-1")

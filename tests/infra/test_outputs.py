@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from fleet.errors import ConfigError
-from infra.outputs import MODELS, ClusterOutputs, read_outputs
+from infra.outputs import MODELS, ClusterOutputs, read_outputs, read_remembered
 from infra.settings import StackLayer
 
 CLUSTER = {
@@ -67,3 +67,18 @@ def test_serials_come_back_as_numbers_from_json() -> None:
     """Pulumi writes every number as a float."""
     values = {"region": "us-east", "namespace": "k3", "serial": 3.0, "releases": {"a-0": "r1"}}
     assert read_outputs("serving", "serving-us-east", values).model_dump()["serial"] == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"serial": "soon"}, "serial"),
+        ({"releases": ["a"]}, "releases"),
+        ({"releases": {"a": {}}}, "releases.a"),
+        ({"cluster_uid": {"a": 1}}, "cluster_uid"),
+    ],
+)
+def test_what_a_stack_is_asked_first_is_checked(values: dict[str, object], key: str) -> None:
+    """It says which cluster a stack is of, and what its replicas run."""
+    with pytest.raises(ConfigError, match=f"^stack s: output {key}: .*pulumi stack import"):
+        read_remembered("s", values)

@@ -48,6 +48,8 @@ def test_what_the_runner_writes_is_what_the_program_reads() -> None:
         namespace="k3-east",
         gateway_listen="127.0.0.9",
         gateway_port=8081,
+        gateway_addresses={"us-west": "127.0.0.8:8080"},
+        gateway_root="root",
         gateway_admin_port=0,
         dns_server="127.0.0.1:53",
         tokenizer="fastokens",
@@ -92,7 +94,8 @@ def test_a_missing_key_says_how_to_set_it(key: str) -> None:
     [
         ("tokenizer", "default", "Use one of: basetenkenizer, fastokens"),
         ("weightsDir", "/var/lib/kubelet", "belongs to the node's system"),
-        ("assignment", ["x"], "expected `replica: release id`"),
+        ("assignment", ["x"], "assignment: expected `name: text` lines"),
+        ("gatewayAddresses", {"us-west": 8080}, "gatewayAddresses: expected `name: text` lines"),
         ("releases", "x.yaml", "expected a list"),
     ],
 )

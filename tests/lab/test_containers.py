@@ -60,7 +60,37 @@ def test_paths_below_a_mount_become_paths_of_this_machine():
     }
     plan = process_plan(pod("gateway", spec=spec), HERE)
     assert plan.argv == ("envoy", "-c", "/lab/pod/volumes/config/envoy.yaml", "/etc/envoyx")
-    assert plan.config_maps == {"gateway-1": Path("/lab/pod/volumes/config")}
+    [volume], [mount] = plan.volumes, plan.mounts
+    assert (volume.kind, volume.name) == ("ConfigMap", "gateway-1")
+    assert mount.source == volume.folder == Path("/lab/pod/volumes/config")
+    assert mount.path == Path("/lab/pod/root/etc/envoy")
+
+
+def test_a_part_of_an_object_is_copied_and_a_part_of_a_folder_is_seen():
+    """As in Kubernetes, where a file that is mounted by subPath never changes again."""
+    spec = {
+        "containers": [
+            {
+                "name": "main",
+                "command": ["serve", "/etc/one.yaml", "/cache/x"],
+                "volumeMounts": [
+                    {"name": "config", "mountPath": "/etc/one.yaml", "subPath": "a.yaml"},
+                    {"name": "tmp", "mountPath": "/cache", "subPath": "kernels"},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "config", "secret": {"secretName": "s", "optional": True}},
+            {"name": "tmp", "emptyDir": {}},
+        ],
+    }
+    plan = process_plan(pod("a", spec=spec), HERE)
+    assert [(mount.source.name, mount.copied) for mount in plan.mounts] == [
+        ("a.yaml", True),
+        ("kernels", False),
+    ]
+    assert plan.argv == ("serve", "/lab/pod/root/etc/one.yaml", "/lab/pod/volumes/tmp/kernels/x")
+    assert (plan.volumes[0].kind, plan.volumes[0].optional) == ("Secret", True)
 
 
 def test_a_container_without_command_is_refused():

@@ -14,13 +14,16 @@ import psutil
 import pytest
 from lab_builders import pod
 from lab_fakes import FakeApi, FakeStore
+from lightkube.resources.core_v1 import ConfigMap
 
 from lab.agent_settings import AgentSettings
+from lab.api import typed
 from lab.containers import Place
 from lab.engines import EngineShape
 from lab.events import EventLog, read_events
 from lab.kubelet import ProcessKubelet
 from lab.lws_templates import LEADER_UID
+from lab.mounts import Mounts
 from lab.node_context import NodeContext
 from lab.pods import PodView
 from lab.processes import Launcher, marked
@@ -82,6 +85,7 @@ class Node:
             settings=self.settings,
             client=self.api,  # type: ignore[arg-type]
             store=self.store,  # type: ignore[arg-type]
+            mounts=Mounts(self.api, "k3"),  # type: ignore[arg-type]
             launcher=launcher,
             events=EventLog(self.settings.events_file, "here", clock=lambda: 1.0),
             kubeconfig_for=lambda _pod: folder / "kubeconfig",
@@ -150,6 +154,19 @@ def test_a_deleted_pod_ends_its_process_and_then_the_object(node: Node):
     assert node.api.wait(lambda: node.api.deleted == ["frontend"])
     assert not process.is_running()
     assert node.told == ["ready"]
+
+
+def test_a_pod_waits_for_what_it_mounts(node: Node):
+    """The order in which objects are applied is nobody's business; what is missing is named."""
+    waiting = frontend()
+    waiting.spec["volumes"] = [{"name": "policy", "configMap": {"name": "policy-1"}}]
+    node.store.put(waiting)
+    assert node.api.wait(lambda: "policy-1 is not there" in str(node.api.statuses))
+    assert node.processes == []
+    node.api.create(typed(ConfigMap, {"metadata": {"name": "policy-1"}, "data": {"a": "1"}}))
+    assert node.api.wait(node.api.ready)
+    [shown] = node.settings.folder.glob("pods/*/volumes/policy/a")
+    assert shown.read_text() == "1"
 
 
 def test_the_second_pod_of_a_replica_is_ready_without_a_process(node: Node):

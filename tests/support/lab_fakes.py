@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,12 @@ class FakeStore:
             listener(pod, gone)
 
 
+class Listed(list[Any]):
+    """What a list of objects tells beside them."""
+
+    resourceVersion = "1"  # noqa: N815 - as the client spells it
+
+
 @dataclass
 class FakeApi:
     """Keeps what is written, and wakes whoever waits for it."""
@@ -47,6 +54,8 @@ class FakeApi:
     statuses: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    events: queue.Queue[tuple[str, Any] | None] = field(default_factory=queue.Queue)
+    watched: threading.Event = field(default_factory=threading.Event)
 
     def get(self, kind: type, name: str, **_: Any) -> Any:
         try:
@@ -55,9 +64,26 @@ class FakeApi:
             raise not_found(name) from None
         return kind.from_dict(raw)  # type: ignore[attr-defined]
 
-    def list(self, kind: type, **_: Any) -> list[Any]:
+    def list(self, kind: type, **_: Any) -> Listed:
         found = [raw for (name, _), raw in self.objects.items() if name == kind.__name__]
-        return [kind.from_dict(raw) for raw in found]  # type: ignore[attr-defined]
+        return Listed(kind.from_dict(raw) for raw in found)  # type: ignore[attr-defined]
+
+    def watch(self, kind: type, **_: Any) -> Iterator[tuple[str, Any]]:
+        """Tell what is kept or removed from now on; end when a test says so."""
+        self.watched.set()
+        while (event := self.events.get(timeout=60)) is not None:
+            operation, item = event
+            if isinstance(item, kind):
+                yield operation, item
+
+    def tell(self, operation: str, item: object) -> None:
+        """Change an object, and let those who watch hear of it."""
+        if operation == "DELETED":
+            raw = plain(item)
+            del self.objects[type(item).__name__, raw["metadata"]["name"]]
+        else:
+            self._keep(item)
+        self.events.put((operation, item))
 
     def apply(self, item: object, **_: Any) -> None:
         self._keep(item)

@@ -16,6 +16,7 @@ from cli_runs import Here
 from fleet.load import Fleet, load_fleet
 from infra.options import Options
 from infra.render import KubeObject, render_region
+from lab.containers import ROOT
 from lab.control_plane import DNS_PORT
 from lab.network import loopback_address
 
@@ -52,6 +53,7 @@ class Region:
             bare=True,
             gateway_listen=gateway,
             gateway_admin_port=0,
+            gateway_root=ROOT,
             dns_server=f"{control_plane}:{DNS_PORT}",
         )
         return render_region(self.fleet, self.name, "serving", place)

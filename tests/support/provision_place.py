@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,12 @@ class Place:
     def fleet(self) -> Path:
         return self.folder / "fleet.yaml"
 
-    def write(self, *regions: str, **more: Any) -> None:
-        """Write a fleet file whose regions have a rack each."""
+    def write(self, *regions: str, cluster: Mapping[str, Any] | None = None, **more: Any) -> None:
+        """Write a fleet file whose regions have a rack each, and a cluster when one is given."""
+        rack = {"healthy_nodes": 4}
+        own = {"cluster": dict(cluster)} if cluster else {}
         listed = [
-            {"name": name, "context": name, "racks": [{"id": f"{name}-r01", "healthy_nodes": 4}]}
+            {"name": name, "context": name, "racks": [{"id": f"{name}-r01", **rack}], **own}
             for name in regions
         ]
         data = {"apiVersion": "k3fleet/v1", "name": "demo", "release": "vllm-tp8-dcp8"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,31 +35,6 @@ def wait_for_lock(here: Here, region: str = "east") -> None:
     while not list(locks(here, region)):
         assert time.monotonic() < deadline, "no update has begun"
         time.sleep(0.02)
-
-
-@contextmanager
-def falling(here: Here, lab: Lab, release: str) -> Iterator[None]:
-    """Let each engine of a release end as soon as it has started."""
-    stop = threading.Event()
-
-    def kill_all() -> None:
-        while not stop.wait(0.2):
-            folders = [
-                f"/pods/{pod.name}-{pod.uid[:8]}"
-                for cluster in lab.clusters
-                for pod in cluster.engines()
-                if pod.leader and pod.release == release
-            ]
-            if folders:
-                _killed(here, folders)
-
-    thread = threading.Thread(target=kill_all)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(timeout=PATIENCE_S)
 
 
 @contextmanager

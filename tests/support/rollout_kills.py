@@ -11,7 +11,7 @@ from itertools import cycle
 from pathlib import Path
 
 from cli_runs import Ended, Here
-from rollout_lab import FILE, PATIENCE_S, Lab, joined, record
+from rollout_lab import FILE, PATIENCE_S, Lab, Watched, joined, record
 
 from cli.wiring import surroundings
 from fleet.load import load_fleet
@@ -22,6 +22,7 @@ from infra.rollout.journal import Journal
 from infra.rollout.ledger import Ledger
 from infra.rollout.objects import ClusterObjects
 from infra.rollout.rollouts import Rollouts
+from infra.rollout.working_copy import up_to_date
 from lab.rollout import LabVenue
 
 # In the order of the rollout; see `mortal_driver` for the words. A wait is only sure to be one
@@ -85,6 +86,7 @@ class Killed:
 
     def __post_init__(self) -> None:
         self._next: Iterator[Here] = cycle(self.copies)
+        self._before = self.lab.generations()
 
     def ends(self, point: str, *words: str) -> None:
         """Let a driver of the next working copy come to its point.
@@ -137,15 +139,17 @@ class Killed:
         self.seen.append(max((one.read(self.number).entries for one in ledgers), key=len))
         return self.seen[-1]
 
-    def lost(self) -> list[Entry]:
-        """Give the entries that somebody has seen in a cluster, and that are in no record now."""
-        last = Journal(record(self.first, self.number)).read()
-        return [
-            entry
-            for seen in self.seen
-            for index, entry in enumerate(seen)
-            if last[index : index + 1] != [entry]
-        ]
+    def must_be_whole(self, release: str, watched: Watched) -> None:
+        """Nothing was done twice, nothing is lost, and both copies agree with the clusters."""
+        assert set(self.lab.releases().values()) == {release}
+        pods = {name: len(uids) for name, uids in watched.pods.items()}
+        assert pods == dict.fromkeys(self._before, 2)  # the one before, and the one behind
+        assert self.lab.generations() == {name: n + 1 for name, n in self._before.items()}
+        for copy in self.copies:
+            assert not_as_recorded(copy, self.first.work_dir) == []
+        last = tuple(Journal(record(self.first, self.number)).read())
+        assert all(last[: len(seen)] == seen for seen in self.seen)
+        assert (watched.fewest, watched.faults) == (dict.fromkeys(watched.fewest, 1), [])
 
     def _at_home(self, copy: Here, words: Sequence[str]) -> tuple[str, ...]:
         return tuple(words) if copy is self.first else joined(self.first, *words)
@@ -161,7 +165,7 @@ def not_as_recorded(here: Here, lab_dir: Path) -> list[str]:
     """Name what is not as the record of the latest rollout says: live, told to, or deployed."""
     fleet = load_fleet(here.folder / FILE)
     venue = LabVenue.of(fleet, surroundings(fleet, here.work_dir), lab_dir)
-    rollouts = Rollouts(venue=venue)
+    rollouts = up_to_date(Rollouts(venue=venue))
     journal = rollouts.latest()
     assert journal is not None
     state, sources, wrong = journal.state(), rollouts.sources(), []

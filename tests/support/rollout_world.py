@@ -6,20 +6,35 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from fleet.rollout.record import Asked, Began, Ended, Entry, Outcome, Place, RecordedStep, Started
+from fleet.rollout.record import (
+    Asked,
+    Began,
+    Ended,
+    Entry,
+    Outcome,
+    Place,
+    RecordedStep,
+    Seen,
+    Started,
+)
 from fleet.rollout.state import Do, Over, State, Wait, after, next_action, read_state
 
 Touch = Callable[[], None]
 
 OLD, NEW = "old-1", "new-2"
-# Two regions, three racks; a step of two replicas, one of two regions, one of a single one.
+# Two regions, three racks; a step of two replicas, one of two regions, one of a single one. What a
+# region shares comes behind its replicas: named like a replica here, since it is written, applied
+# and looked at like one.
 FLEET = {
     "a1": [("canary", "a1-0")],
     "a1+": [("canary-rack", "a1-1"), ("canary-rack", "a1-2")],
     "ab": [("rest", "a2-0"), ("rest", "b1-0")],
+    "A": [("rest", "shared a")],
     "b": [("rest", "b1-1")],
+    "B": [("rest", "shared b")],
 }
-REPLICAS = [name for step in FLEET.values() for _, name in step]
+PARTS = [name for step in FLEET.values() for _, name in step]
+REPLICAS = [name for name in PARTS if not name.startswith("shared")]
 
 
 class KilledError(Exception):
@@ -31,11 +46,23 @@ def place(name: str) -> Place:
     return Place(replica=name, rack=rack, region=rack[0])
 
 
+def region_of(part: str) -> str:
+    return part.removeprefix("shared ")[0]
+
+
+def parts(step: RecordedStep) -> list[str]:
+    """Name what a step changes."""
+    return [f"shared {step.shared}"] if step.shared else [p.replica for p in step.places]
+
+
+def _step(wave: str, names: list[str]) -> RecordedStep:
+    if names[0].startswith("shared"):
+        return RecordedStep(wave=wave, soak_s=60.0, shared=region_of(names[0]))
+    return RecordedStep(wave=wave, soak_s=60.0, places=tuple(map(place, names)))
+
+
 def started(on_fail: str = "hold", reruns: int = 1) -> Started:
-    steps = tuple(
-        RecordedStep(wave=step[0][0], soak_s=60.0, places=tuple(place(name) for _, name in step))
-        for step in FLEET.values()
-    )
+    steps = tuple(_step(step[0][0], [name for _, name in step]) for step in FLEET.values())
     return Started.model_validate(
         {"at_s": 0.0, "by": "t", "old": OLD, "new": NEW, "steps": steps}
         | {"on_fail": on_fail, "reruns": reruns}
@@ -52,9 +79,9 @@ class World:
 
     record: list[Entry]
     state: State = field(init=False)
-    live: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
-    stored: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
-    assigned: dict[str, str] = field(default_factory=lambda: dict.fromkeys(REPLICAS, OLD))
+    live: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PARTS, OLD))
+    stored: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PARTS, OLD))
+    assigned: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PARTS, OLD))
     routed: set[str] = field(default_factory=lambda: set(REPLICAS))
     starts: list[tuple[str, str]] = field(default_factory=list)
 
@@ -81,7 +108,9 @@ class World:
             self.go(touch=touch)
         self.state = read_state(self.record)
 
-    def go(self, outcome: Outcome = "ok", *, touch: Touch = lambda: None) -> None:
+    def go(
+        self, outcome: Outcome = "ok", *, touch: Touch = lambda: None, seen: Seen | None = None
+    ) -> None:
         """Do one phase; `touch` is called around whatever cannot be taken back."""
         action = self.action
         assert isinstance(action, Do)
@@ -91,14 +120,14 @@ class World:
         true_outcome = self.act(action, outcome, touch)
         touch()
         why = "" if true_outcome == "ok" else f"{action.phase} went wrong"
-        self._write(Ended(at_s=0.0, phase=action.phase, outcome=true_outcome, why=why))
+        self._write(Ended(at_s=0.0, phase=action.phase, outcome=true_outcome, why=why, seen=seen))
 
     def act(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
         """Do what a phase does, without a word in the record."""
-        names = [place.replica for place in action.step.places]
+        names = parts(action.step)
         match action.phase:
             case "drain":
-                for name in names:
+                for name in set(names) & set(REPLICAS):
                     self.routed.discard(name)
                     touch()
             case "assign":
@@ -109,7 +138,7 @@ class World:
                 wrong = [name for name in names if self.live[name] != action.target]
                 assert not wrong, f"{wrong} run another release after a clean apply"
             case "restore" if outcome == "ok":
-                for name in names:
+                for name in set(names) & set(REPLICAS):
                     self.routed.add(name)
                     touch()
         return outcome

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from rollout_world import FLEET, NEW, OLD, REPLICAS, World, started
+from rollout_world import FLEET, NEW, OLD, PARTS, REPLICAS, World, parts, started
 
 from fleet.errors import ConfigError
-from fleet.rollout.record import PHASES, Began, Ended, Entry
+from fleet.rollout.record import PHASES, Began, Ended, Entry, Seen
 from fleet.rollout.state import Do, Over, Wait, read_state, refusal
 
 FEW = 200  # phases of two whole passes through the fleet, back and forth
@@ -33,7 +33,7 @@ def test_all_replicas_are_started_once_and_in_order() -> None:
     """A second start would throw away a second cache."""
     world = World(record=[started()])
     assert finish(world) == Over(status="done")
-    assert world.starts == [(name, NEW) for name in REPLICAS]
+    assert world.starts == [(name, NEW) for name in PARTS]
     assert set(world.live.values()) == {NEW}
 
 
@@ -47,7 +47,7 @@ def test_killed_anywhere_it_ends_the_same(step: int, phase: int, killed_at: int)
         world.go()
     world.killed(killed_at)
     assert finish(world) == Over(status="done")
-    assert sorted(world.starts) == sorted((name, NEW) for name in REPLICAS)
+    assert sorted(world.starts) == sorted((name, NEW) for name in PARTS)
     assert world.routed == set(REPLICAS)
 
 
@@ -92,6 +92,42 @@ def test_a_part_can_be_turned_back(scope: str, left: set[str]) -> None:
     world.ask("roll-back", scope)
     finish(world)
     assert {name for name, release in world.live.items() if release == NEW} == left
+
+
+@pytest.mark.parametrize(
+    ("scope", "order"),
+    [
+        ("rack", [["shared a"]]),
+        ("region", [["shared a"], ["a2-0"], ["a1-1", "a1-2"], ["a1-0"]]),
+        ("fleet", [["shared a"], ["a2-0", "b1-0"], ["a1-1", "a1-2"], ["a1-0"]]),
+    ],
+)
+def test_what_a_region_shares_is_turned_back_before_its_replicas(
+    scope: str, order: list[list[str]]
+) -> None:
+    """It was under way; a new router may be bad, and the replicas behind it fine."""
+    world = World(record=[started()])
+    for _ in range(3 * len(PHASES) + PHASES.index("gates")):
+        world.go()
+    world.ask("roll-back", scope)
+    assert [parts(step) for step in world.state.queue] == order
+    assert finish(world) == Over(status="rolled-back")
+    assert world.live["shared a"] == OLD
+
+
+def test_what_frontends_had_counted_outlives_their_change() -> None:
+    """The gates of a shared step compare with it; whoever resumes has it from the record."""
+    world = World(record=[started()])
+    for _ in range(3 * len(PHASES)):
+        world.go()
+    seen = Seen(requests=1.0, errors=0.0, prompt_tokens=9.0, cached_tokens=8.0)
+    world.go(seen=seen)
+    world.state = read_state(world.record)
+    while isinstance(world.action, Do) and world.action.step.shared:
+        assert world.action.seen == seen
+        world.go()
+    assert isinstance(world.action, Do)
+    assert world.action.seen is None
 
 
 def test_the_first_steps_can_stay() -> None:
@@ -205,6 +241,7 @@ class Rollout(RuleBasedStateMachine):
     def start(self, on_fail: str, reruns: int) -> None:
         self.world = World(record=[started(on_fail, reruns)])
         self.written: dict[tuple[str, int], dict[str, str]] = {}
+        self.turned = False
 
     def is_running(self) -> bool:
         return isinstance(self.world.action, Do)
@@ -232,6 +269,7 @@ class Rollout(RuleBasedStateMachine):
     )
     def command(self, command: str, scope: str) -> None:
         self.world.ask(command, scope)
+        self.turned = self.turned or command in ("abort", "roll-back")
 
     @invariant()
     def only_the_current_step_is_away(self) -> None:
@@ -252,10 +290,20 @@ class Rollout(RuleBasedStateMachine):
             assert self.world.live == self.world.assigned
 
     @invariant()
+    def what_a_region_shares_is_new_only_behind_its_replicas(self) -> None:
+        """Unless somebody turned a part of it back, and kept the rest on purpose."""
+        state = self.world.state
+        if not state.back and not self.turned:
+            for region, has in state.shared.items():
+                own = {has for name, has in state.assigned.items() if name[0] == region}
+                assert has == OLD or own == {NEW}
+
+    @invariant()
     def what_should_run_is_what_was_written_down(self) -> None:
         state = self.world.state
         unsure = state.phase == "assign" and state.began  # killed before or behind the writing
-        assert unsure or state.assigned == self.world.assigned
+        written = {**state.assigned, **{f"shared {n}": has for n, has in state.shared.items()}}
+        assert unsure or written == self.world.assigned
 
     @invariant()
     def a_serial_is_one_assignment(self) -> None:
@@ -263,6 +311,7 @@ class Rollout(RuleBasedStateMachine):
         state = self.world.state
         for region, serial in state.serials.items():
             now = {name: has for name, has in state.assigned.items() if name[0] == region}
+            now["shared"] = state.shared[region]
             assert self.written.setdefault((region, serial), now) == now
 
     def teardown(self) -> None:

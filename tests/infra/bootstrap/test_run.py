@@ -66,6 +66,23 @@ def test_a_second_run_changes_nothing(account: Account, spec_of: SpecOf) -> None
     assert account.changes == []
 
 
+@pytest.mark.parametrize("whole", [{"Filter": {}}, {"Filter": {"Prefix": ""}}, {"Prefix": ""}])
+def test_a_lifecycle_that_says_the_same_is_left(
+    account: Account, spec_of: SpecOf, whole: dict[str, object]
+) -> None:
+    """Stores give rules back in an order and a spelling of their own."""
+    run(account, spec_of())
+    told = account.sent["PutBucketLifecycleConfiguration"]["LifecycleConfiguration"]
+    [ours] = told["Rules"]
+    spelt = {**{key: value for key, value in ours.items() if key != "Filter"}, **whole}
+    theirs = {"ID": "a-team", "Status": "Enabled", "Filter": {"Prefix": "logs/"}}
+    for rules in ([spelt, theirs], [theirs, spelt]):
+        told["Rules"] = rules
+        assert look(account, spec_of()).changes == ()
+    told["Rules"] = [{**spelt, "Status": "Disabled"}, theirs]
+    assert names(look(account, spec_of())) == ["lifecycle"]
+
+
 def test_a_look_changes_nothing(account: Account, spec_of: SpecOf) -> None:
     """The list is shown before anybody is asked."""
     look(account, spec_of())

@@ -336,20 +336,21 @@ def test_the_account_is_checked(aws: Stubbed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("code", "message", "exit_code"),
     [
-        ("ExpiredToken", "the credentials have expired"),
-        ("RequestExpired", "the credentials have expired"),
-        ("AuthFailure", "AWS does not know the credentials"),
-        ("UnauthorizedOperation", "not allowed: DescribeCapacityBlocks"),
-        ("InternalError", "DescribeCapacityBlocks: InternalError: text"),
+        ("ExpiredToken", "the credentials have expired", 13),
+        ("RequestExpired", "the credentials have expired", 13),
+        ("AuthFailure", "AWS does not know the credentials", 13),
+        ("UnauthorizedOperation", "not allowed: DescribeCapacityBlocks", 13),
+        ("InternalError", "DescribeCapacityBlocks: InternalError: text", 16),
     ],
 )
-def test_refusals_are_told_in_words(aws: Stubbed, code: str, message: str) -> None:
-    """A code alone sends people to a search engine."""
+def test_refusals_are_told_in_words(aws: Stubbed, code: str, message: str, exit_code: int) -> None:
+    """A code alone sends people to a search engine; what is about credentials is 13 everywhere."""
     aws.refuse("describe_capacity_blocks", code, {})
-    with pytest.raises(CloudError, match=message):
+    with pytest.raises(CloudError, match=message) as raised:
         read_blocks(aws.access, REGION)
+    assert raised.value.exit_code == exit_code
 
 
 def test_a_secret_in_an_answer_is_cut(aws: Stubbed) -> None:

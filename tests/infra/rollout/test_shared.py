@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from rollout_large import large_record
 from rollout_objects import FakeObjects
 from rollout_world import KilledError, started
 
-from fleet.errors import ApplyError, BusyError
+from fleet.errors import ApplyError, BusyError, ConfigError
 from fleet.rollout.record import PHASES, Asked, Began, Ended
 from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
 from infra.rollout.ledger import KEPT, Ledger, Packer, Stored
+from infra.rollout.rollouts import Rollouts, require_over
 
 
 @pytest.fixture
@@ -34,6 +36,20 @@ class Site:
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
         self.done.append((action.phase, action.step.places[0].replica))
         return self._act(action)
+
+
+@dataclass
+class Copy:
+    """A working copy, as far as the start of a rollout looks at it."""
+
+    fleet: Fleet
+    home: Path
+
+    def clusters(self) -> dict[str, FakeObjects]:
+        return self.fleet.regions
+
+    def note(self, text: str) -> None:
+        self.fleet.said.append(text)
 
 
 def begun(fleet: Fleet, who: str = "anna") -> Journal:
@@ -84,6 +100,28 @@ def test_two_working_copies_cannot_drive_at_once(fleet: Fleet) -> None:
     """Their files do not know of each other; the lease does."""
     with begun(fleet).held(ME), pytest.raises(BusyError, match="driven by anna"):
         go(fleet.copy("ben"), Site())
+
+
+def test_of_two_starts_at_once_one_is_refused(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that no rollout runs; the other one was a moment faster, and let go again."""
+    monkeypatch.setattr("infra.rollout.rollouts.ClusterObjects", lambda objects: objects)
+    faster, slower = (Rollouts(venue=Copy(fleet, fleet.folder / who)) for who in ("ben", "anna"))  # type: ignore[arg-type]
+
+    others = iter([faster])
+
+    def look(journal: Journal | None) -> None:
+        require_over(journal)
+        for other in others:
+            other.begin(started(), ME, take_over=False)
+
+    monkeypatch.setattr("infra.rollout.rollouts.require_over", look)
+    with pytest.raises(BusyError, match="somebody else has just started this rollout"):
+        slower.begin(started(), ME, take_over=False)
+    assert fleet.stored("a") == fleet.stored("b") == (started(),)
+    with pytest.raises(ConfigError, match="Finish it first"):
+        slower.begin(started(), ME, take_over=False)
 
 
 def test_who_is_taken_over_stops_before_the_next_thing(fleet: Fleet) -> None:
