@@ -26,9 +26,14 @@ class Rights:
         said: list[str] = []
 
         def away() -> str:
-            errors = [str(e) for e in map(_away, self.clusters.values()) if e]
-            if len(errors) < len(self.clusters):
-                return ""
+            errors = []
+            for cluster in self.clusters.values():
+                try:
+                    cluster.owner()
+                except AwayError as error:
+                    errors.append(str(error))
+                else:
+                    return ""
             if not said:
                 said.append(errors[0])
                 self.say(f"{errors[0]} The rollout waits for it.")
@@ -50,14 +55,6 @@ class Rights:
             self.clusters[region].owner()
             self.ask(region)
             self._known.add(region)
-
-
-def _away(cluster: Cluster) -> AwayError | None:
-    try:
-        cluster.owner()
-    except AwayError as error:
-        return error
-    return None
 
 
 def both(first: Require, second: Require) -> Require:
