@@ -8,7 +8,6 @@ to know about them.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,24 +15,17 @@ from typing import Any
 
 import pulumi
 from pulumi_kubernetes import KubeClientSettingsArgs, Provider
-from pulumi_kubernetes.core.v1 import Namespace
 
 from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
-from infra.operator_releases import declare_operators
+from infra.declared import inputs_of, logical_name, type_token
 from infra.operators import region_charts
 from infra.options import Layer
 from infra.protected import PROTECTED
 from infra.render import KubeObject, render_region
 from infra.settings import Settings, from_config
 from infra.values import assigned_releases, region_plan
-
-# Pulumi would wait ten minutes for what takes an hour to load, and could not be stopped in
-# between; readiness is watched by the rollout. A headless Service waits for its endpoints.
-NOT_AWAITED = frozenset(
-    {"DaemonSet", "Deployment", "DynamoGraphDeployment", "LeaderWorkerSet", "Service"}
-)
 
 # Its uid is made with a cluster and never changes: it is the cluster's identity.
 CLUSTER_NAMESPACE = "kube-system"
@@ -70,11 +62,16 @@ def run(layer: Layer) -> None:
     # writes the file that is read here, and who reads it meanwhile may find it empty.
     newest = before.output("serial").apply(lambda found: _require_newest(found, settings))
     provider = _provider(fleet.spec.name, settings, newest)
-    cluster = Namespace.get("cluster", CLUSTER_NAMESPACE, pulumi.ResourceOptions(provider=provider))
+    cluster = _Cluster(provider)
     uid = pulumi.Output.all(before.output("cluster_uid"), cluster.metadata).apply(_require_same)
     checked = uid.apply(lambda _: cluster)
-    charts = region_charts(fleet, settings.region) if layer == "platform" else ()
-    declare(objects, provider, checked, declare_operators(charts, provider, [checked]))
+    gates: Mapping[str, Sequence[pulumi.Resource]] = {}
+    if layer == "platform" and (charts := region_charts(fleet, settings.region)):
+        # Only where it is asked for: Helm's part of the SDK is slow to load.
+        from infra.operator_releases import declare_operators  # noqa: PLC0415
+
+        gates = declare_operators(charts, provider, [checked])
+    declare(objects, provider, checked, gates)
     outputs: dict[str, Any] = {
         "region": settings.region,
         "namespace": settings.options.namespace or fleet.spec.namespace,
@@ -111,7 +108,7 @@ def declare(
         resource = pulumi.CustomResource(
             type_token(item),
             logical_name(item),
-            _inputs(item),
+            inputs_of(item),
             pulumi.ResourceOptions(
                 provider=provider,
                 depends_on=depends_on,
@@ -126,25 +123,30 @@ def declare(
     return declared
 
 
-def type_token(item: KubeObject) -> str:
-    """Name an object's type as the Kubernetes provider does."""
-    group, slash, version = str(item["apiVersion"]).rpartition("/")
-    return f"kubernetes:{group if slash else 'core'}/{version}:{item['kind']}"
-
-
-def logical_name(item: KubeObject) -> str:
-    """Name a resource after its object: `Kind/namespace/name`, or `Kind/name`."""
-    metadata = item["metadata"]
-    parts = [item["kind"], metadata.get("namespace"), metadata["name"]]
-    return "/".join(part for part in parts if part)
-
-
 def _check_kubeconfig(file: Path) -> None:
     """Say what is wrong before the provider says it once per object."""
     if not file.is_file():
         raise ConfigError(
             f"stack configuration: kubeconfig: {file} is not a file. "
             "Set the path of a kubeconfig of the region's cluster."
+        )
+
+
+class _Cluster(pulumi.CustomResource):
+    """The namespace that is the cluster's identity, read and never ours.
+
+    Not the SDK's class of it: with that come all kinds of the core, which take as long to load as
+    all of Pulumi.
+    """
+
+    metadata: pulumi.Output[Any]
+
+    def __init__(self, provider: pulumi.ProviderResource) -> None:
+        super().__init__(
+            "kubernetes:core/v1:Namespace",
+            "cluster",
+            {"metadata": None},
+            pulumi.ResourceOptions(provider=provider, id=CLUSTER_NAMESPACE),
         )
 
 
@@ -192,15 +194,6 @@ def _require_newest(deployed: object, settings: Settings) -> str:
             f"again: k3fleet rollout sync {settings.fleet}"
         )
     return str(settings.kubeconfig)
-
-
-def _inputs(item: KubeObject) -> KubeObject:
-    if item["kind"] not in NOT_AWAITED:
-        return item
-    inputs = copy.copy(item)
-    annotations = {**item["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}
-    inputs["metadata"] = {**item["metadata"], "annotations": annotations}
-    return inputs
 
 
 def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) -> Provider:

@@ -86,6 +86,7 @@ class Planning:
             touched=result.touched,
             findings=guard.findings(runner.stack, result.touched),
             pending=result.pending,
+            idle=result.idle and not result.pending and not runner.unclean.exists(),
         )
 
     def _destroyed(self, layer: StackLayer, region: str) -> Track[StackPlan]:

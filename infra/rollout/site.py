@@ -161,8 +161,10 @@ class RegionsSite:
             return Result("inconclusive", left_alone(named(by_hand)))
         stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
         with part.away():
-            preview = stack.preview(refresh=refresh, force=force)
-        if others := touches_others(preview.touched, part.replicas):
+            # A state that may be wrong, or a fight over fields, is for the engine to judge.
+            only = None if refresh or force else stack.own_targets(part.replicas)
+            preview = None if only else stack.preview(refresh=refresh, force=force)
+        if preview and (others := touches_others(preview.touched, part.replicas)):
             return Result(
                 "inconclusive",
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
@@ -170,7 +172,7 @@ class RegionsSite:
             )
         part.hold()
         with part.away():
-            stack.up(refresh=refresh, force=force)
+            stack.up(refresh=refresh, force=force, only=only or ())
         own = named({name: by_hand[name] for name in part.replicas if name in by_hand})
         return Result("ok", f"put back: {own}" if own else "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fleet.load import Fleet, load_release
 from fleet.release import Release, release_id
 from infra.outputs import Remembered
 from infra.render import KubeObject, render_region
+from infra.rollout.narrow import own_targets
 from infra.settings import (
     OPTION_KEYS,
     OTHER_KEYS,
@@ -22,8 +23,8 @@ from infra.settings import (
     from_config,
     newer_config,
 )
-from infra.stack_process import run_tracks
-from infra.stacks import StackRunner, UpResult
+from infra.stack_process import Track, run_tracks
+from infra.stacks import How, StackRunner, UpResult
 from infra.staging import node_labels
 
 PROJECT = "k3fleet-serving"
@@ -145,9 +146,23 @@ class Stack:
         """Say what an update would do; the API server is asked, so conflicts show here first."""
         return replace(self._now(), force=force).preview(refresh=refresh)
 
-    def up(self, *, refresh: bool, force: bool) -> UpResult:
-        """Bring the region to what is assigned; `force`: over what others have set by hand."""
-        return replace(self._now(), force=force).up(refresh=refresh)
+    def own_targets(self, step: Collection[str]) -> tuple[str, ...] | None:
+        """Name what an update would touch where that is the step's own; None: ask the engine."""
+        runner = self._now()
+        if runner.unclean.exists():
+            return None
+        [state] = run_tracks([runner.exporting()])
+        settings = self._settings()
+        objects = render_region(self.fleet, settings.region, "serving", settings.options)
+        return own_targets(state, objects, step)
+
+    def up(self, *, refresh: bool, force: bool, only: Collection[str] = ()) -> UpResult:
+        """Bring the region to what is assigned; `force`: over what others have set by hand.
+
+        `only`: the URNs that the engine may touch.
+        """
+        runner = replace(self._now(), force=force)
+        return run_tracks([_updating(runner, How(refresh=refresh, words=_targets(only)))])[0]
 
     def rendered(self, instead: Mapping[str, str] | None = None) -> Mapping[str, KubeObject]:
         """Give the objects of all replicas as their releases render to.
@@ -205,6 +220,15 @@ class Stack:
 
     def _now(self) -> StackRunner:
         return replace(self.runner, settings=self._settings())
+
+
+def _targets(urns: Collection[str]) -> tuple[str, ...]:
+    return tuple(word for urn in urns for word in ("--target", urn))
+
+
+def _updating(runner: StackRunner, how: How) -> Track[UpResult]:
+    yield from runner.preparing()
+    return (yield from runner.performing("up", how))
 
 
 def deployed_outputs(runner: StackRunner) -> Remembered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fake_pulumi import error, step, summary
+from fake_pulumi import error, idle, step, summary
 from provision_place import Place
 
 EAST = [
@@ -154,6 +154,36 @@ def test_layers_can_be_chosen(place: Place, words: list[str], stacks: list[str])
     place.brought_up()
     assert place.run("preview", *words) == 0, place.err
     assert place.pulumi.asked("preview") == stacks
+
+
+def test_what_has_nothing_to_do_is_neither_asked_about_nor_updated(place: Place) -> None:
+    """The plan has said so; an update would only cost the time of another one."""
+    place.brought_up()
+    place.pulumi.answer({"preview": {"events": idle()}})
+    assert place.run("up") == 0, place.err
+    assert "serving-us-east" in place.out
+    assert "no changes" in place.out
+    assert place.pulumi.asked("up") == []
+
+
+def test_what_stands_on_a_change_is_updated_though_it_seemed_idle(place: Place) -> None:
+    """Its plan was made before the change below it."""
+    place.brought_up()
+    change = step("update", "Role/k3/engines")
+    previews = {"platform-us-east preview": {"events": [change]}, "preview": {"events": idle()}}
+    place.pulumi.answer(previews)
+    assert place.run("up", "--yes") == 0, place.err
+    assert place.pulumi.asked("up") == ["platform-us-east up", "serving-us-east up"]
+
+
+def test_after_a_bad_end_an_idle_plan_is_no_reason_to_stop(place: Place) -> None:
+    """The state may say less than is there: that is what the marker is for."""
+    place.brought_up()
+    assert place.run("preview") == 0
+    place.pulumi.answer({"preview": {"events": idle()}})
+    (place.stacks / "serving-us-east/unclean").touch()
+    assert place.run("up", "--yes") == 0, place.err
+    assert place.pulumi.asked("refresh", "up") == ["serving-us-east refresh", "serving-us-east up"]
 
 
 def test_a_teardown_goes_from_the_top(place: Place) -> None:

@@ -12,8 +12,9 @@ import pytest
 from pulumi_mocks import Monitor, Request, exported, run_in
 
 from fleet.load import Fleet
+from infra.declared import logical_name, type_token
 from infra.options import Layer, Options
-from infra.program import declare, logical_name, run, type_token
+from infra.program import declare, run
 from infra.render import KubeObject, render_region
 
 

@@ -62,6 +62,7 @@ class FakeStack:
     serial: int = 0
     fails: list[str] = field(default_factory=list)  # what the next updates say
     weights: dict[str, str] = field(default_factory=dict)  # labels of nodes that hold them
+    only: tuple[str, ...] | None = None  # what the state says that an update touches
 
     def check_unlocked(self) -> None:
         if self.lock:
@@ -75,8 +76,12 @@ class FakeStack:
         self.done.append(f"preview {refresh}{' force' if force else ''}")
         return self
 
-    def up(self, *, refresh: bool, force: bool) -> None:
-        self.done.append(f"up {refresh}{' force' if force else ''}")
+    def own_targets(self, step: Collection[str]) -> tuple[str, ...] | None:
+        return self.only
+
+    def up(self, *, refresh: bool, force: bool, only: Collection[str] = ()) -> None:
+        told = f"{' force' if force else ''}{' only ' if only else ''}{', '.join(only)}"
+        self.done.append(f"up {refresh}{told}")
         if self.fails:
             raise ApplyError(self.fails.pop())
 

@@ -118,6 +118,20 @@ def test_an_update_that_touches_others_is_not_applied(rig: Rig) -> None:
     assert rig.region.stack.done == ["preview False"]
 
 
+def test_what_the_state_tells_is_not_asked_again(rig: Rig) -> None:
+    """The engine is held to the step's own objects; it does not have to look first."""
+    rig.region.stack.only = ("urn:1", "urn:2")
+    assert rig.do("apply").outcome == "ok"
+    assert rig.region.stack.done == ["up False only urn:1, urn:2"]
+
+
+def test_on_the_way_back_the_engine_is_always_asked(rig: Rig) -> None:
+    """The state may be wrong: that is what it refreshes for."""
+    rig.region.stack.only = ("urn:1",)
+    assert rig.do("apply", back=True).outcome == "ok"
+    assert rig.region.stack.done == ["preview True force", "up True force"]
+
+
 def test_what_is_live_is_compared_with_the_release(rig: Rig) -> None:
     """Pulumi says "unchanged" after a cancelled update while the other release runs."""
     stack = rig.region.stack
