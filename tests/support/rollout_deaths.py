@@ -69,7 +69,7 @@ def kill_engine(here: Here, lab: Lab, replica: str, release: str) -> None:
 
 
 def restart_frontend(here: Here, lab: Lab, region: str) -> None:
-    """End the frontend of a region, and wait until its pod has started it again and is Ready."""
+    """End the frontend of a region, and wait until its gateway gets answers again."""
     [cluster] = [one for one in lab.clusters if one.region == region]
     [frontend] = cluster.frontends()
     assert _killed(here, [f"/pods/{frontend.pod}-"])
@@ -78,6 +78,8 @@ def restart_frontend(here: Here, lab: Lab, region: str) -> None:
         while bool(cluster.frontends()) != there:
             assert time.monotonic() < deadline, f"{region}: its frontend: {there}"
             time.sleep(0.05)
+    while why := lab.fault(lab.told["regions"][region]["gateway_url"]):
+        assert time.monotonic() < deadline, why
 
 
 def _killed(here: Here, folders: Iterable[str]) -> int:

@@ -157,21 +157,27 @@ class Lab:
                     seen.pods[pod.replica].add(pod.uid)
 
     def _chat(self, url: str, seen: Watched, stop: threading.Event) -> None:
-        asked = {"model": self.model, "messages": [{"role": "user", "content": "hello"}]}
         while not stop.wait(POLL_S):
-            try:
-                reply = httpx2.post(
-                    f"{url}/v1/chat/completions",
-                    json={**asked, "max_tokens": 20},
-                    timeout=60,
-                    trust_env=False,
-                )
-                reply.raise_for_status()
-                assert reply.json()["usage"]["completion_tokens"] > 0
-            except (httpx2.HTTPError, AssertionError) as error:
-                seen.faults.append(repr(error))
+            if fault := self.fault(url):
+                seen.faults.append(fault)
             else:
                 seen.answers += 1
+
+    def fault(self, url: str) -> str:
+        """Ask a gateway for a short answer; say what went wrong."""
+        asked = {"model": self.model, "messages": [{"role": "user", "content": "hello"}]}
+        try:
+            reply = httpx2.post(
+                f"{url}/v1/chat/completions",
+                json={**asked, "max_tokens": 20},
+                timeout=60,
+                trust_env=False,
+            )
+            reply.raise_for_status()
+            assert reply.json()["usage"]["completion_tokens"] > 0
+        except (httpx2.HTTPError, AssertionError) as error:
+            return repr(error)
+        return ""
 
 
 @contextmanager
