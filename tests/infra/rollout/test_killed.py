@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from rollout_copies import ME, Fleet, Life
-from rollout_world import FLEET, NEW, REPLICAS, KilledError, World, started
+from rollout_world import FLEET, NEW, PARTS, REPLICAS, KilledError, World, started
 
 from fleet.rollout.record import PHASES, Asked, Ended, Entry
 from fleet.rollout.state import Do, Over, Wait
@@ -58,7 +58,7 @@ class Rollout:
 
     def must_be_whole(self) -> None:
         """Nothing twice, nothing lost, and both records the same."""
-        assert sorted(self.world.starts) == sorted((name, NEW) for name in REPLICAS)
+        assert sorted(self.world.starts) == sorted((name, NEW) for name in PARTS)
         assert self.world.routed == set(REPLICAS)
         last = self.fleet.stored("a")
         assert last == self.fleet.stored("b")
