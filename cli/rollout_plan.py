@@ -105,7 +105,9 @@ def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
         ("drain", times.drain_s),
         ("weights", times.load_s),
         ("warm-up", times.warm_up_s),
-        ("registration and gates", times.settle_s),
+        ("update", times.update_s),
+        ("registration and questions", times.register_s + times.questions_s),
+        ("gates", times.gates_s),
     )
     soaks = ", ".join(f"{scope} {_minutes(soak)}" for scope, soak in result.soaks_s.items())
     dip = max(cost.hit_dip for step in result.steps for cost in step.costs.values())

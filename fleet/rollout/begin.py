@@ -114,6 +114,7 @@ def recorded(
                 wave=step.wave,
                 soak_s=plan.soaks_s[step.wave] if last[step.wave] == step.number else 0.0,
                 places=tuple(places[name] for name in step.replicas),
+                expected_s=round(step.times.total_s, 1),
             )
             for step in plan.steps
         ),

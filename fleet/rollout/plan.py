@@ -16,7 +16,14 @@ from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
 from fleet.rollout.mixing import Mixing, mixing
 from fleet.rollout.strategy import Strategy
-from fleet.rollout.timing import StartTimes, StepCost, start_times, step_cost, wave_s
+from fleet.rollout.timing import (
+    StartTimes,
+    StepCost,
+    StepTimes,
+    start_times,
+    step_cost,
+    step_times,
+)
 from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
 from fleet.schema import suggestion
 
@@ -30,6 +37,7 @@ class PlannedStep:
     number: int  # from 1, over all waves
     wave: str
     starts_s: float  # after the start of the rollout
+    times: StepTimes
     replicas: tuple[str, ...]
     serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
     costs: Mapping[str, StepCost]
@@ -43,7 +51,7 @@ class RolloutPlan:
     new: str
     steps: tuple[PlannedStep, ...]
     soaks_s: Mapping[str, float]
-    times: StartTimes
+    times: StepTimes  # of one replica, behind the gates of the first wave
     total_s: float
     one_by_one_s: float  # the same replicas behind one another, without any wave
     mixing: Mixing
@@ -75,18 +83,20 @@ def plan_rollout(
         for rack in region.racks
     ]
     waves = cut_waves(racks, strategy)
-    times = start_times(fleet.model, fleet.release, new, strategy.assumed)
+    start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
-    steps = _planned(waves, times, totals, strategy)
+    steps = _planned(waves, start, totals, strategy)
+    soaks_s: dict[str, float] = {wave.spec.scope: wave.spec.soak_s for wave in waves}
+    single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
         old=fleet.release_id,
         new=target,
         steps=steps,
-        soaks_s={wave.spec.scope: wave.spec.soak_s for wave in waves},
-        times=times,
-        total_s=sum(wave_s(wave, times) for wave in waves),
-        one_by_one_s=moving * times.total_s,
+        soaks_s=soaks_s,
+        times=single,
+        total_s=sum(step.times.total_s for step in steps) + sum(soaks_s.values()),
+        one_by_one_s=moving * single.total_s,
         mixing=(mix := mixing(fleet.release, new)),
         unchanged=sum(totals.values()) - moving,
         warnings=_warnings(mix, bool(steps)),
@@ -121,18 +131,20 @@ def _rack_units(
 
 
 def _planned(
-    waves: tuple[Wave, ...], times: StartTimes, totals: Mapping[str, int], strategy: Strategy
+    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
 ) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     clock_s = 0.0
     for wave in waves:
         for step in wave.steps:
             away = Counter(slot.region for slot in step.replicas)
+            times = step_times(away, totals, start, wave.spec.gates, strategy.assumed)
             planned.append(
                 PlannedStep(
                     number=len(planned) + 1,
                     wave=wave.spec.scope,
                     starts_s=clock_s,
+                    times=times,
                     replicas=tuple(slot.name for slot in step.replicas),
                     serving={
                         name: (totals[name] - gone, totals[name]) for name, gone in away.items()
@@ -146,6 +158,15 @@ def _planned(
             clock_s += times.total_s
         clock_s += wave.spec.soak_s
     return tuple(planned)
+
+
+def _single(
+    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
+) -> StepTimes:
+    """Say how long one replica takes alone, in the smallest region: the slowest gates."""
+    gates = waves[0].spec.gates if waves else strategy.waves[0].gates
+    name = min(totals, key=lambda region: totals[region], default="")
+    return step_times({name: 1}, {name: totals.get(name, 1)}, start, gates, strategy.assumed)
 
 
 def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class Request:
     layers: tuple[StackLayer, ...]  # in the order in which they are built
     given: frozenset[str] = frozenset()  # regions whose cluster is there: nothing makes it
     allowed: Allowed = field(default_factory=Allowed)
+    unasked: bool = False  # nobody reads the plan before it is done
     refresh: bool = False
     repair: bool = False
     policy_packs: tuple[str, ...] = ()

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from fake_pulumi import error, idle, step, summary
 from provision_place import Place
 
 EAST = [
-    *("platform-us-east init", "platform-us-east preview"),
-    *("platform-us-east up", "serving-us-east init", "serving-us-east up"),
+    *("platform-us-east init", "platform-us-east up"),
+    *("serving-us-east init", "serving-us-east up"),
 ]
 OLD = "r-old"
 
 
 def test_a_new_region_comes_up_layer_by_layer(place: Place) -> None:
-    """What serves stands on the platform; of a new stack there is nothing to lose."""
-    place.pulumi.answer(
-        {"preview": {"events": [summary(create=5)]}, "up": {"events": [summary(create=5)]}}
-    )
+    """What serves stands on the platform; of a new stack there is nothing to lose.
+
+    What comes is said all the same, by what is rendered.
+    """
+    place.pulumi.answer({"up": {"events": [summary(create=5)]}})
     assert place.run("up", "--yes") == 0, place.err
     assert place.pulumi.asked() == EAST
-    assert "platform-us-east: new, 5 create" in place.err
+    assert re.search(r"platform-us-east: new, \d+ create\n", place.err)
+    assert "  create Namespace/k3\n" in place.err
+    assert "  create LeaderWorkerSet/k3/us-east-r01-0\n" in place.err
     assert "serving-us-east" in place.out
+
+
+def test_whoever_is_asked_or_has_policies_sees_the_engines_plan(place: Place) -> None:
+    """It knows what the API server would refuse, and runs the policies."""
+    assert place.run("up") == 3  # nobody can be asked
+    assert place.pulumi.asked("preview") == ["platform-us-east preview"]
+    place.pulumi.answer({"preview": {"code": 1, "events": [error("a policy says no")]}})
+    (place.folder / "pack").mkdir()
+    assert place.run("up", "--yes", "--policy-pack", str(place.folder / "pack")) == 7
+    assert place.pulumi.asked("up") == []
 
 
 def test_each_stack_is_told_its_cluster_and_its_context(place: Place) -> None:
