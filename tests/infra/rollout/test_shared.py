@@ -34,7 +34,7 @@ class Site:
         self._act = act
 
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
-        self.done.append((action.phase, action.step.places[0].replica))
+        self.done.append((action.phase, action.step.said))
         return self._act(action)
 
 
