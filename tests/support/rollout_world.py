@@ -123,12 +123,13 @@ class World:
         touch()
         self._write(Began(at_s=0.0, phase=action.phase))
         touch()
-        true_outcome = self._do(action, outcome, touch)
+        true_outcome = self.act(action, outcome, touch)
         touch()
         why = "" if true_outcome == "ok" else f"{action.phase} went wrong"
         self._write(Ended(at_s=0.0, phase=action.phase, outcome=true_outcome, why=why, seen=seen))
 
-    def _do(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
+    def act(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
+        """Do what a phase does, without a word in the record."""
         names = parts(action.step)
         match action.phase:
             case "drain":
