@@ -31,6 +31,7 @@ from typing import Any
 import httpx2
 import yaml
 
+from fleet.errors import EXIT_CONFIG
 from fleet.load import load_fleet, load_release
 from fleet.rollout.measured import Measured, measured
 from fleet.rollout.plan import RolloutPlan, plan_rollout
@@ -91,7 +92,7 @@ def write_files(folder: Path, replicas: int, *, min_requests: int) -> None:
     fleet = {"apiVersion": "k3fleet/v1", "name": "launch", "release": "./a.yaml", "regions": racks}
     (folder / "fleet.yaml").write_text(yaml.safe_dump({**fleet, "frontends": {"replicas": 1}}))
     gates = {"min_requests": min_requests, "min_replica_requests": 3, "max_ttft_ratio": 4.0}
-    waves = [{"scope": scope, "soak": "5s", "gates": gates} for scope in SCOPES]
+    waves = [{"scope": scope, "soak": "5s", "gates": dict(gates)} for scope in SCOPES]
     floor = (replicas - 1) / replicas - 0.01
     strategy = {
         "apiVersion": "k3fleet/v1", "waves": waves, "floor": {"rack": floor, "region": floor},
@@ -247,6 +248,8 @@ def rolled_out(place: Place, replicas: int, users: int) -> int:
         words = ("rollout", "start", "fleet.yaml", "./b.yaml", "--yes")
         with watched(told) as seen:
             code, _ = place.run(*words, "--strategy", "strategy.yaml")
+            if code == EXIT_CONFIG:
+                raise SystemExit("the rollout was refused: see rollout-start.err")
             time.sleep(CALM_S)
         sent.send_signal(signal.SIGINT)
         sent.communicate()

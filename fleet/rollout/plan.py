@@ -86,7 +86,7 @@ def plan_rollout(
     start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
     steps = _planned(waves, start, totals, strategy)
-    soaks_s = {wave.spec.scope: wave.spec.soak_s for wave in waves}
+    soaks_s: dict[str, float] = {wave.spec.scope: wave.spec.soak_s for wave in waves}
     single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
