@@ -23,10 +23,19 @@ def show_stacks(fleet_file: Path, options: Mapping[str, Any]) -> int:
             {"ok": not any(one.faults for one in found), "stacks": [_json(x) for x in found]}
         )
     else:
-        rows = [[one.stack, fault, one.fix] for one in found for fault in one.faults or ("ok",)]
+        rows = [[one.stack, said, one.fix] for one in found for said in one.faults or _well(one)]
         print_table(["stack", "state", "what to do"], rows)
     return EXIT_NO_GO if any(one.faults for one in found) else EXIT_GO
 
 
+def _well(one: StackHealth) -> tuple[str]:
+    return ("ok" if one.deployed else "not deployed",)
+
+
 def _json(one: StackHealth) -> dict[str, Any]:
-    return {"stack": one.stack, "faults": list(one.faults), "fix": one.fix or None}
+    return {
+        "stack": one.stack,
+        "deployed": one.deployed,
+        "faults": list(one.faults),
+        "fix": one.fix or None,
+    }

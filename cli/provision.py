@@ -110,7 +110,7 @@ def _take(fleet_file: Path, options: dict[str, Any], action: Taking, question: s
         if action == "destroy":
             what.show.note(f"the state stays in {what.stacks.store.url}")
         _require_allowed(planned)
-        if any(one.stacks for one in planned if not one.error):
+        if any(one.stacks and not one.idle for one in planned if not one.error):
             print_errors([one.error for one in planned if one.error])  # before anybody agrees
             confirm(yes=options["yes"], what=question)
         done = act(Applying(planning=what.planning, again=not options["yes"]), planned, action)

@@ -197,6 +197,7 @@ def _request(fleet: Fleet, options: Mapping[str, Any], *, parts: bool) -> Reques
             delete=frozenset(options.get("allow_delete", ())),
             restart=frozenset(options.get("allow_restart", ())),
         ),
+        unasked=options.get("yes", False),
         refresh=options.get("refresh", False),
         repair=options.get("repair", False),
         policy_packs=tuple(packs),

@@ -111,7 +111,7 @@ def _done_json(one: Done) -> dict[str, Any]:
 
 
 def _summary(stack: StackPlan) -> str:
-    if stack.put_off:
+    if stack.put_off and not stack.touched:
         return "is planned when what it stands on is there"
     new = "new, " if stack.new else ""
     return new + changes_text(stack.changes or {"change": len(stack.touched)})

@@ -66,6 +66,7 @@ def _region_faults(fleet: FleetSpec, region: RegionSpec) -> Iterator[Fault]:
         fix = f"{region.cloud} allows {schema.name_max}: shorten the fleet's or the region's name"
         yield Fault(("name",), what, fix)
     yield from _rack_faults(schema, region)
+    yield from _taken_ids(schema.system_pool, region)
     yield from _version_faults(fleet.kubernetes, region)
     if region.cluster is not None:
         yield from schema.found_faults(region.cluster, _capacities(region))
@@ -89,6 +90,16 @@ def _rack_faults(schema: CloudSchema[Any, Any], region: RegionSpec) -> Iterator[
                 what = f"rack {rack.id} has no capacity, so that nothing could run on it"
                 fix = f"Add capacity with what {region.cloud} sold for it (docs/clouds.md)"
                 yield Fault(("racks", index), what, fix)
+
+
+def _taken_ids(pool: str | None, region: RegionSpec) -> Iterator[Fault]:
+    """Find racks whose pool would be called like that of the system nodes."""
+    if region.cluster is None:
+        return
+    for index, rack in enumerate(region.racks):
+        if rack.id == pool:
+            what = f"{rack.id} is what {region.cloud} is told to call the pool of the system nodes"
+            yield Fault(("racks", index, "id"), what, "Give the rack another id")
 
 
 def _shared(document: Document, fleet: Fleet, only: str | None) -> Iterator[Problem]:

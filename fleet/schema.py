@@ -38,6 +38,7 @@ class FileModel(BaseModel):
     """Base of everything that is read from a file: frozen, and no unknown keys."""
 
     model_config = ConfigDict(
+        defer_build=True,  # most models are only ever parts of another, which builds them again
         frozen=True,
         extra="forbid",
         validate_by_name=True,

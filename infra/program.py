@@ -15,13 +15,11 @@ from typing import Any
 
 import pulumi
 from pulumi_kubernetes import KubeClientSettingsArgs, Provider
-from pulumi_kubernetes.core.v1 import Namespace
 
 from fleet.errors import ConfigError, FleetError
 from fleet.load import load_fleet
 from fleet.plan import make_plan
 from infra.declared import inputs_of, logical_name, type_token
-from infra.operator_releases import declare_operators
 from infra.operators import region_charts
 from infra.options import Layer
 from infra.protected import PROTECTED
@@ -64,11 +62,16 @@ def run(layer: Layer) -> None:
     # writes the file that is read here, and who reads it meanwhile may find it empty.
     newest = before.output("serial").apply(lambda found: _require_newest(found, settings))
     provider = _provider(fleet.spec.name, settings, newest)
-    cluster = Namespace.get("cluster", CLUSTER_NAMESPACE, pulumi.ResourceOptions(provider=provider))
+    cluster = _Cluster(provider)
     uid = pulumi.Output.all(before.output("cluster_uid"), cluster.metadata).apply(_require_same)
     checked = uid.apply(lambda _: cluster)
-    charts = region_charts(fleet, settings.region) if layer == "platform" else ()
-    declare(objects, provider, checked, declare_operators(charts, provider, [checked]))
+    gates: Mapping[str, Sequence[pulumi.Resource]] = {}
+    if layer == "platform" and (charts := region_charts(fleet, settings.region)):
+        # Only where it is asked for: Helm's part of the SDK is slow to load.
+        from infra.operator_releases import declare_operators  # noqa: PLC0415
+
+        gates = declare_operators(charts, provider, [checked])
+    declare(objects, provider, checked, gates)
     outputs: dict[str, Any] = {
         "region": settings.region,
         "namespace": settings.options.namespace or fleet.spec.namespace,
@@ -129,6 +132,24 @@ def _check_kubeconfig(file: Path) -> None:
         )
 
 
+class _Cluster(pulumi.CustomResource):
+    """The namespace that is the cluster's identity, read and never ours.
+
+    Not the SDK's class of it: with that come all kinds of the core, which take as long to load as
+    all of Pulumi.
+    """
+
+    metadata: pulumi.Output[Any]
+
+    def __init__(self, provider: pulumi.ProviderResource) -> None:
+        super().__init__(
+            "kubernetes:core/v1:Namespace",
+            "cluster",
+            {"metadata": None},
+            pulumi.ResourceOptions(provider=provider, id=CLUSTER_NAMESPACE),
+        )
+
+
 class _Deployed:
     """What the last update of this stack left; None before the first one."""
 
@@ -183,5 +204,7 @@ def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) ->
         # Without it, a kubeconfig at another path would count as another cluster.
         cluster_identifier=f"{fleet}-{settings.region}",
         enable_server_side_apply=True,
+        # A changed ConfigMap would be deleted and made anew, under gateways that read it.
+        enable_config_map_mutable=True,
         kube_client_settings=KubeClientSettingsArgs(qps=_REQUESTS_PER_S, burst=_BURST),
     )

@@ -60,6 +60,8 @@ class Outcome:
     touched: tuple[Touched, ...] = ()
     blocked: tuple[str, ...] = ()  # URNs that the engine would not delete: they are protected
     pending: bool = False  # an earlier update was cut off in the middle of an operation
+    # Of a preview: an update would change nothing, neither a resource nor what the state says.
+    idle: bool = False
 
 
 class Part(dict[str, Any]):
@@ -101,7 +103,9 @@ def outcome(lines: Iterable[str]) -> Outcome:
     errors: dict[str, list[str]] = {}  # what is wrong -> objects
     touched: dict[Touched, None] = {}  # in their order, each once
     told: list[Mapping[str, Any]] = []
+    same = _Sameness()
     for event in map(Part, _events(lines)):
+        same.hear(event)
         if summary := event.part("summaryEvent"):
             counted = summary.part("resourceChanges")
             changes = {name: n for name, n in counted.items() if isinstance(n, int)}
@@ -122,6 +126,7 @@ def outcome(lines: Iterable[str]) -> Outcome:
         touched=tuple(touched),
         blocked=tuple(dict.fromkeys(filter(None, _blocked(told)))),
         pending=any(_PENDING in str(item.get("message")) for item in told),
+        idle=same.whole and not errors,
     )
 
 
@@ -130,6 +135,45 @@ def log_errors(log: str) -> tuple[str, ...]:
     lines = [line.strip() for line in log.splitlines()]
     found = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return tuple(_short(line) for line in found)
+
+
+class _Sameness:
+    """Finds out whether a run leaves everything as it is.
+
+    "Same" means for the engine that nobody has to be asked for anything. The state may still
+    change: what is protected, what it is called, what the stack tells its readers.
+    """
+
+    # Of a resource, before its provider was asked; afterwards they are what they will be.
+    _LATER = frozenset({"id", "outputs"})
+
+    def __init__(self) -> None:
+        self._changes = False
+        self._told = False  # the stack has said its outputs, which comes last
+        self._ended = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether all was heard, and all of it was the same."""
+        return self._told and self._ended and not self._changes
+
+    def hear(self, event: Part) -> None:
+        """Take note of one event."""
+        if before := event.part("resourcePreEvent").part("metadata"):
+            self._changes |= self._differs(before, self._LATER)
+        elif after := event.part("resOutputsEvent").part("metadata"):
+            self._changes |= self._differs(after, frozenset())
+            self._told |= after.get("type") == "pulumi:pulumi:Stack"
+        elif summary := event.part("summaryEvent"):
+            self._ended = summary.get("result") == "succeeded"
+
+    @staticmethod
+    def _differs(metadata: Part, later: frozenset[str]) -> bool:
+        if metadata.get("op") == "read":
+            return False
+        old, new = metadata.part("old"), metadata.part("new")
+        keys = (old.keys() | new.keys()) - later
+        return metadata.get("op") != "same" or any(old.get(it) != new.get(it) for it in keys)
 
 
 def _events(lines: Iterable[str]) -> Iterable[dict[str, Any]]:

@@ -62,6 +62,7 @@ class UpResult:
     touched: tuple[Touched, ...] = ()  # what changed, or would
     pending: bool = False  # an earlier update was cut off in the middle of an operation
     events: Path | None = None  # what the engine said, without secrets
+    idle: bool = False  # of a preview: an update would change nothing at all
 
     @property
     def changed(self) -> int:
@@ -228,6 +229,7 @@ class StackRunner(StackFiles):
             touched=outcome.touched,
             pending=outcome.pending,
             events=events,
+            idle=outcome.idle,
         )
 
     def failure(self, action: str, code: int, outcome: Outcome) -> StackError:

@@ -77,6 +77,7 @@ SCHEMA = CloudSchema(
     cluster=Cluster,
     rack=Rack,
     needs_capacity=False,
+    system_pool="system",
     name_max=30,  # CKS
     faults=_faults,
 )

@@ -142,6 +142,7 @@ SCHEMA = CloudSchema(
     cluster=Cluster,
     rack=Rack,
     needs_capacity=True,
+    system_pool="system",
     name_max=40,  # GKE
     faults=_faults,
 )

@@ -63,4 +63,10 @@ def _faults(_cluster: Cluster, _racks: Mapping[int, Rack]) -> Iterator[Fault]:
     return iter(())
 
 
-SCHEMA = CloudSchema(cluster=Cluster, rack=Rack, needs_capacity=True, faults=_faults)
+SCHEMA = CloudSchema(
+    cluster=Cluster,
+    rack=Rack,
+    needs_capacity=True,
+    system_pool="system",
+    faults=_faults,
+)

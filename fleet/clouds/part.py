@@ -44,6 +44,8 @@ class CloudSchema(Generic[ClusterT, RackT]):
     needs_capacity: bool
     # The key of a capacity that no two racks of a fleet may share, for example their reservation.
     exclusive: str | None = None
+    # Name of the system nodes' pool, where racks' pools are named after their racks.
+    system_pool: str | None = None
     name_max: int = 63  # characters that the cloud allows in a cluster's name, FLEET-REGION
     # What is wrong with a valid cluster and its racks' capacities (by place in the list) together.
     faults: Callable[[ClusterT, Mapping[int, RackT]], Iterator[Fault]]

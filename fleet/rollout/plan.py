@@ -6,16 +6,18 @@ Pure: a fleet, what its replicas run and a release come in; nothing is touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.packing import pack_rack
 from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
+from fleet.release_set import release_set
+from fleet.rollout.apart import apart_cost
 from fleet.rollout.mixing import Mixing, mixing
-from fleet.rollout.strategy import Strategy
+from fleet.rollout.strategy import Assumed, Strategy
 from fleet.rollout.timing import (
     StartTimes,
     StepCost,
@@ -26,6 +28,7 @@ from fleet.rollout.timing import (
 )
 from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
 from fleet.schema import suggestion
+from fleet.traffic_shift import HEARD_S
 
 MAX_LISTED = 5  # fields in a line that a person reads
 
@@ -55,6 +58,8 @@ class RolloutPlan:
     total_s: float
     one_by_one_s: float  # the same replicas behind one another, without any wave
     mixing: Mixing
+    sets: tuple[str, str]  # of the old and the new release; the same where they are side by side
+    frontends: int  # of each set in each region
     unchanged: int  # replicas that run the new release already
     warnings: tuple[str, ...]
 
@@ -85,7 +90,10 @@ def plan_rollout(
     waves = cut_waves(racks, strategy)
     start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
+    mix = mixing(fleet.release, new)
     steps = _planned(waves, start, totals, strategy)
+    if mix.apart:
+        steps = tuple(_kept_apart(steps, strategy.assumed))
     soaks_s: dict[str, float] = {wave.spec.scope: wave.spec.soak_s for wave in waves}
     single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
@@ -97,7 +105,9 @@ def plan_rollout(
         times=single,
         total_s=sum(step.times.total_s for step in steps) + sum(soaks_s.values()),
         one_by_one_s=moving * single.total_s,
-        mixing=(mix := mixing(fleet.release, new)),
+        mixing=mix,
+        sets=(release_set(fleet.release), release_set(new)),
+        frontends=fleet.spec.frontends.replicas,
         unchanged=sum(totals.values()) - moving,
         warnings=_warnings(mix, bool(steps)),
     )
@@ -160,6 +170,25 @@ def _planned(
     return tuple(planned)
 
 
+def _kept_apart(steps: tuple[PlannedStep, ...], assumed: Assumed) -> Iterator[PlannedStep]:
+    """Say of steps what they are between two sets: sessions that move, and gateways to wait for."""
+    moving: Counter[str] = Counter()
+    for step in steps:
+        moving.update({name: total - left for name, (left, total) in step.serving.items()})
+    late_s, moved = 0.0, Counter[str]()
+    for step in steps:
+        costs, waits = {}, 0
+        for name, (left, total) in step.serving.items():
+            done = total - moving[name] + moved[name]
+            costs[name] = apart_cost(total - left, total, done, assumed)
+            # Until all gateways know a set, before its first session and before its last replica.
+            waits += (done == 0) + (done + total - left == total)
+            moved[name] += total - left
+        times = replace(step.times, register_s=step.times.register_s + waits * HEARD_S)
+        yield replace(step, starts_s=step.starts_s + late_s, times=times, costs=costs)
+        late_s += waits * HEARD_S
+
+
 def _single(
     waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
 ) -> StepTimes:
@@ -173,8 +202,9 @@ def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:
     warnings = []
     if mix.apart and moves:
         warnings.append(
-            f"the releases must not share a router ({listed(mix.apart)}): while both serve, "
-            "each needs a Dynamo namespace of its own, and a gateway that keeps a session on one."
+            f"the releases must not share a router ({listed(mix.apart)}): the new one gets "
+            "frontends of its own, and every session changes over to them once, with a cold "
+            "prefill."
         )
     if mix.region and moves:
         warnings.append(
@@ -197,6 +227,8 @@ def rollout_json(plan: RolloutPlan) -> dict[str, object]:
         "new": plan.new,
         "side_by_side": plan.mixing.side_by_side,
         "kept_apart_by": list(plan.mixing.apart),
+        "sets": {"old": plan.sets[0], "new": plan.sets[1]},
+        "frontends_per_set": plan.frontends,
         "region_changes": list(plan.mixing.region),
         "changes": [asdict(change) for change in plan.mixing.changes],
         "steps": [asdict(step) for step in plan.steps],

@@ -16,7 +16,7 @@ import pulumi
 import pulumi_coreweave as coreweave
 import pulumi_kubernetes as kubernetes
 
-from fleet.clouds.coreweave import Cluster
+from fleet.clouds.coreweave import SCHEMA, Cluster
 from fleet.clouds.promises import Promise, promises_of
 from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place
 from infra.clouds.guarded import guarded
@@ -125,7 +125,7 @@ def _pools(place: Place, cluster: Cluster, inside: kubernetes.Provider) -> None:
         _pool(rack.id, spec, _object_labels(place.rack_tags(rack)), inside)
     if nodes := cluster.system_nodes:
         spec = {"instanceType": nodes.instance_type, "targetNodes": nodes.count}
-        _pool("system", spec, _object_labels(place.tags), inside)
+        _pool(str(SCHEMA.system_pool), spec, _object_labels(place.tags), inside)
 
 
 def _pool(

@@ -14,7 +14,7 @@ import pulumi
 import pulumi_nebius as nebius
 import yaml
 
-from fleet.clouds.nebius import Cluster, Rack
+from fleet.clouds.nebius import SCHEMA, Cluster, Rack
 from fleet.clouds.promises import Promise, promises_of
 from fleet.region_spec import RackSpec
 from infra.clouds.contract import RACK_LABEL, DeclaredCluster, Place
@@ -120,8 +120,8 @@ def _system_group(
 ) -> nebius.Mk8sV1NodeGroup:
     nodes = site.cluster.system_nodes
     return nebius.Mk8sV1NodeGroup(
-        f"{site.place.name}-system",
-        name="system",
+        f"{site.place.name}-{SCHEMA.system_pool}",
+        name=SCHEMA.system_pool,
         parent_id=made.id,
         version=site.place.kubernetes,
         fixed_node_count=nodes.count,

@@ -56,6 +56,8 @@ class Applying:
         for urn in plan.lets_go:
             yield from runner.letting_go(urn)
         repaired = plan.pending or runner.unclean.exists()
+        if plan.idle and not repaired:
+            return UpResult(stack=plan.stack, changes=plan.changes, outputs={}, seconds=0.0)
         if repaired:
             yield from repairing(self.planning.stacks, runner)
         moved = bool(plan.lets_go) or repaired

@@ -17,8 +17,9 @@ class StackHealth:
     """What is wrong with one stack, and the command that repairs it."""
 
     stack: str
-    faults: tuple[str, ...]
-    fix: str
+    faults: tuple[str, ...] = ()
+    fix: str = ""
+    deployed: bool = True
 
 
 def health(
@@ -29,7 +30,7 @@ def health(
     for layer in layers:
         name = stacks.bare(layer, region).name
         if stacks.store.exists(name) is False:
-            found.append(StackHealth(stack=name.stack, faults=(), fix=""))
+            found.append(StackHealth(stack=name.stack, deployed=False))
             continue
         found.append((yield from _of_stack(stacks, layer, region)))
     return tuple(found)
@@ -48,7 +49,7 @@ def _of_stack(stacks: FleetStacks, layer: StackLayer, region: str) -> Track[Stac
     try:
         open_ones = yield from looking(stacks, stacks.runner(layer, region))
     except FleetError as error:
-        return StackHealth(stack=bare.stack, faults=(str(error),), fix="")
+        return StackHealth(stack=bare.stack, faults=(str(error),))
     faults = tuple(map(described, open_ones))
     if not faults and bare.unclean.exists():
         faults = ("the last update did not end well",)

@@ -9,13 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fleet.errors import FleetError, RefusedError
+from infra.declared import logical_name
+from infra.options import Layer
 from infra.outputs import Remembered
 from infra.provision.checks import require_account, require_cluster, turned_replicas
 from infra.provision.ground import IN_CLUSTER, FleetStacks
 from infra.provision.guard import Finding, Guard
 from infra.provision.request import Planned, Request, StackPlan
 from infra.provision.staying import staying
-from infra.settings import StackLayer
+from infra.render import render_region
+from infra.settings import Settings, StackLayer
 from infra.stack_events import Touched
 from infra.stack_process import Track
 from infra.stack_state import StackState, StateResource
@@ -37,10 +40,11 @@ class Planning:
         try:
             require_account(self.stacks, region)
             for layer in layers:
-                if new and layer in IN_CLUSTER:  # it stands on what is not there yet
-                    plans.append((yield from self._put_off(layer, region)))
-                    continue
-                plan = yield from self.stack(layer, region)
+                above = new and layer in IN_CLUSTER  # it stands on what is not there yet
+                if above or self._nothing_to_lose(layer, region):
+                    plan = yield from self._put_off(layer, region, above=above)
+                else:
+                    plan = yield from self.stack(layer, region)
                 new = new or plan.new
                 plans.append(plan)
         except FleetError as error:
@@ -86,6 +90,7 @@ class Planning:
             touched=result.touched,
             findings=guard.findings(runner.stack, result.touched),
             pending=result.pending,
+            idle=result.idle and not result.pending and not runner.unclean.exists(),
         )
 
     def _destroyed(self, layer: StackLayer, region: str) -> Track[StackPlan]:
@@ -135,15 +140,43 @@ class Planning:
                     f"Destroy it first, or both: leave --layer {layers[-1]} out."
                 )
 
-    def _put_off(self, layer: StackLayer, region: str) -> Track[StackPlan]:
-        """Leave a layer for later; a cluster that is there already is looked at all the same."""
+    def _nothing_to_lose(self, layer: StackLayer, region: str) -> bool:
+        """Say whether a plan could neither find what to refuse nor be read by anybody."""
+        silent = self.request.unasked and not self.request.policy_packs
+        return silent and layer in IN_CLUSTER and not self._exists(layer, region)
+
+    def _put_off(self, layer: StackLayer, region: str, *, above: bool) -> Track[StackPlan]:
+        """Leave a layer for later; a cluster that is there already is looked at all the same.
+
+        Of a new stack the rendered objects say what comes, without an engine.
+        """
         new = not self._exists(layer, region)
-        if self.stacks.region(region).is_there:
-            runner = self.stacks.runner(layer, region)
-            deployed = Remembered() if new else (yield from runner.remembering())
-            require_cluster(self.stacks, runner, deployed)
-        stack = self.stacks.bare(layer, region).stack
-        return StackPlan(stack=stack, layer=layer, new=new, put_off=True)
+        bare = self.stacks.bare(layer, region)
+        if above and not self.stacks.region(region).is_there:
+            return StackPlan(stack=bare.stack, layer=layer, new=new, put_off=True)
+        runner = self.stacks.runner(layer, region)
+        deployed = Remembered() if new else (yield from runner.remembering())
+        require_cluster(self.stacks, runner, deployed)
+        touched = self._rendered(runner) if new else ()
+        return StackPlan(
+            stack=bare.stack,
+            layer=layer,
+            new=new,
+            put_off=True,
+            changes={"create": len(touched)} if touched else {},
+            touched=touched,
+        )
+
+    def _rendered(self, runner: StackRunner) -> tuple[Touched, ...]:
+        settings = runner.settings
+        if not isinstance(settings, Settings) or runner.layer not in IN_CLUSTER:
+            return ()
+        layer: Layer = "platform" if runner.layer == "platform" else "serving"
+        objects = render_region(self.stacks.fleet, settings.region, layer, settings.options)
+        return tuple(
+            Touched(operation="create", kind=str(item["kind"]), name=logical_name(item))
+            for item in objects
+        )
 
     def _exists(self, layer: StackLayer, region: str) -> bool:
         """Say whether a stack was created; where this cannot be seen, it counts as there."""

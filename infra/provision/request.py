@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fleet.errors import FleetError
@@ -23,6 +23,7 @@ class Request:
     layers: tuple[StackLayer, ...]  # in the order in which they are built
     given: frozenset[str] = frozenset()  # regions whose cluster is there: nothing makes it
     allowed: Allowed = field(default_factory=Allowed)
+    unasked: bool = False  # nobody reads the plan before it is done
     refresh: bool = False
     repair: bool = False
     policy_packs: tuple[str, ...] = ()
@@ -73,6 +74,7 @@ class StackPlan:
     lets_go: tuple[str, ...] = ()  # URNs of what is protected, and was named
     stays: tuple[Stay, ...] = ()  # of a teardown: what is there afterwards all the same
     pending: bool = False
+    idle: bool = False  # there is nothing to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,19 @@ class Planned:
     region: str  # empty: what all regions share
     stacks: tuple[StackPlan, ...]
     error: FleetError | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.error is None and all(stack.idle for stack in self.stacks)
+
+    def standing(self, *, firmly: bool) -> Planned:
+        """Call nothing idle that stands on what will change, or may; `firmly`: below all this."""
+        stacks: list[StackPlan] = []
+        for stack in self.stacks:
+            stacks.append(replace(stack, idle=stack.idle and firmly))
+            firmly = stacks[-1].idle
+        return replace(self, stacks=tuple(stacks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,9 @@ def plan(planning: Planning, action: Taking) -> tuple[Planned, ...]:
     make = planning.up if action == "up" else planning.destroy
     ground = planning.stacks.ground
     tracks = [make(region, layers) for region, layers in planning.request.places]
-    return tuple(run_tracks(tracks, ground.clock, partial(ground.reporter.note, KILLED)))
+    found = run_tracks(tracks, ground.clock, partial(ground.reporter.note, KILLED))
+    firmly = all(one.idle for one in found if not one.region)
+    return tuple(one.standing(firmly=firmly or not one.region) for one in found)
 
 
 def act(applying: Applying, planned: Sequence[Planned], action: Taking) -> tuple[Done, ...]:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
-from fake_pulumi import error, step, summary
+from fake_pulumi import error, idle, step, summary
 from provision_place import Place
 
 EAST = [
-    *("platform-us-east init", "platform-us-east preview"),
-    *("platform-us-east up", "serving-us-east init", "serving-us-east up"),
+    *("platform-us-east init", "platform-us-east up"),
+    *("serving-us-east init", "serving-us-east up"),
 ]
 OLD = "r-old"
 
 
 def test_a_new_region_comes_up_layer_by_layer(place: Place) -> None:
-    """What serves stands on the platform; of a new stack there is nothing to lose."""
-    place.pulumi.answer(
-        {"preview": {"events": [summary(create=5)]}, "up": {"events": [summary(create=5)]}}
-    )
+    """What serves stands on the platform; of a new stack there is nothing to lose.
+
+    What comes is said all the same, by what is rendered.
+    """
+    place.pulumi.answer({"up": {"events": [summary(create=5)]}})
     assert place.run("up", "--yes") == 0, place.err
     assert place.pulumi.asked() == EAST
-    assert "platform-us-east: new, 5 create" in place.err
+    assert re.search(r"platform-us-east: new, \d+ create\n", place.err)
+    assert "  create Namespace/k3\n" in place.err
+    assert "  create LeaderWorkerSet/k3/us-east-r01-0\n" in place.err
     assert "serving-us-east" in place.out
+
+
+def test_whoever_is_asked_or_has_policies_sees_the_engines_plan(place: Place) -> None:
+    """It knows what the API server would refuse, and runs the policies."""
+    assert place.run("up") == 3  # nobody can be asked
+    assert place.pulumi.asked("preview") == ["platform-us-east preview"]
+    place.pulumi.answer({"preview": {"code": 1, "events": [error("a policy says no")]}})
+    (place.folder / "pack").mkdir()
+    assert place.run("up", "--yes", "--policy-pack", str(place.folder / "pack")) == 7
+    assert place.pulumi.asked("up") == []
 
 
 def test_each_stack_is_told_its_cluster_and_its_context(place: Place) -> None:
@@ -154,6 +168,36 @@ def test_layers_can_be_chosen(place: Place, words: list[str], stacks: list[str])
     place.brought_up()
     assert place.run("preview", *words) == 0, place.err
     assert place.pulumi.asked("preview") == stacks
+
+
+def test_what_has_nothing_to_do_is_neither_asked_about_nor_updated(place: Place) -> None:
+    """The plan has said so; an update would only cost the time of another one."""
+    place.brought_up()
+    place.pulumi.answer({"preview": {"events": idle()}})
+    assert place.run("up") == 0, place.err
+    assert "serving-us-east" in place.out
+    assert "no changes" in place.out
+    assert place.pulumi.asked("up") == []
+
+
+def test_what_stands_on_a_change_is_updated_though_it_seemed_idle(place: Place) -> None:
+    """Its plan was made before the change below it."""
+    place.brought_up()
+    change = step("update", "Role/k3/engines")
+    previews = {"platform-us-east preview": {"events": [change]}, "preview": {"events": idle()}}
+    place.pulumi.answer(previews)
+    assert place.run("up", "--yes") == 0, place.err
+    assert place.pulumi.asked("up") == ["platform-us-east up", "serving-us-east up"]
+
+
+def test_after_a_bad_end_an_idle_plan_is_no_reason_to_stop(place: Place) -> None:
+    """The state may say less than is there: that is what the marker is for."""
+    place.brought_up()
+    assert place.run("preview") == 0
+    place.pulumi.answer({"preview": {"events": idle()}})
+    (place.stacks / "serving-us-east/unclean").touch()
+    assert place.run("up", "--yes") == 0, place.err
+    assert place.pulumi.asked("refresh", "up") == ["serving-us-east refresh", "serving-us-east up"]
 
 
 def test_a_teardown_goes_from_the_top(place: Place) -> None:

@@ -50,6 +50,15 @@ def test_the_doctor_names_what_a_killed_update_left(place: Place) -> None:
     assert serving["fix"].endswith("--layer serving --region us-east --repair")
 
 
+def test_the_doctor_tells_what_was_never_deployed_from_what_is_well(place: Place) -> None:
+    """A slip in the fleet file's state would otherwise look like good health."""
+    assert place.run("doctor", "--stacks") == 0, place.err
+    assert place.out.count("not deployed") == 2
+    place.brought_up()
+    assert place.run("doctor", "--stacks", "-o", "json") == 0, place.err
+    assert [stack["deployed"] for stack in json.loads(place.out)["stacks"]] == [True, True]
+
+
 def test_an_update_closes_what_the_last_one_left_open(place: Place) -> None:
     """Else it would create again what is there already."""
     place.brought_up()

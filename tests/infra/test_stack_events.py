@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,50 @@ def test_what_is_blocked_is_named_by_a_whole_urn_only() -> None:
     """Its parts decide what may be let go."""
     told = error("because it is protected", "zzz")
     assert outcome([told]).blocked == ()
+
+
+OBJECT = {
+    "type": "kubernetes:core/v1:Service",
+    "urn": "urn:pulumi:s::p::kubernetes:core/v1:Service::Service/k3/engines",
+    "inputs": {"spec": {"ports": []}},
+}
+STACK = {"type": "pulumi:pulumi:Stack", "urn": "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"}
+ENDED = {"summaryEvent": {"result": "succeeded", "resourceChanges": {"same": 2}}}
+
+
+def seen(op: str, old: dict[str, object], **new: object) -> list[dict[str, Any]]:
+    """Give what the engine says of one resource, before and after its provider was asked."""
+    known = {"op": op, "type": old["type"], "urn": old["urn"], "old": old, "new": {**old, **new}}
+    return [{"resourcePreEvent": {"metadata": known}}, {"resOutputsEvent": {"metadata": known}}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "idle"),
+    [
+        ([], True),
+        (seen("read", {**OBJECT, "outputs": {}}, outputs={"metadata": {}}), True),
+        (seen("same", OBJECT), True),
+        (seen("same", OBJECT, protect=True), False),
+        (seen("same", OBJECT, retainOnDelete=True), False),
+        (seen("same", OBJECT, inputs={"spec": {}}), False),
+        (seen("same", {**OBJECT, "urn": f"{OBJECT['urn']}-old"}, urn=OBJECT["urn"]), False),
+        (seen("update", OBJECT), False),
+        (seen("refresh", OBJECT), False),
+        (seen("same", {**STACK, "outputs": {"serial": 1}}, outputs={"serial": 2}), False),
+    ],
+)
+def test_idle_is_only_what_leaves_the_state_as_it_is(
+    steps: list[dict[str, Any]], idle: bool
+) -> None:
+    """The engine calls an object the same when only its protection or its name in Pulumi changes.
+
+    The next update would stumble over a state that was never told.
+    """
+    events = [*steps, *seen("same", {**STACK, "outputs": {"serial": 1}}), ENDED]
+    assert outcome(map(json.dumps, events)).idle is idle
+
+
+@pytest.mark.parametrize("events", [[], [ENDED], seen("same", STACK), [*seen("same", STACK), {}]])
+def test_what_was_cut_off_is_not_idle(events: list[dict[str, Any]]) -> None:
+    """Nobody knows what the rest would have said."""
+    assert not outcome(map(json.dumps, events)).idle

@@ -121,6 +121,14 @@ def summary(**changes: int) -> dict[str, Any]:
     return {"summaryEvent": {"resourceChanges": changes}}
 
 
+def idle() -> list[dict[str, Any]]:
+    """Make the events of a run that leaves everything as it is."""
+    stack = {"type": "pulumi:pulumi:Stack", "outputs": {}}
+    told = {"metadata": {"op": "same", "type": stack["type"], "old": stack, "new": stack}}
+    ended = {"summaryEvent": {"result": "succeeded", "resourceChanges": {"same": 1}}}
+    return [{"resourcePreEvent": told}, {"resOutputsEvent": told}, ended]
+
+
 def error(message: str, urn: str = "") -> dict[str, Any]:
     """Make the event of an error."""
     return {"diagnosticEvent": {"severity": "error", "message": message, "urn": urn}}

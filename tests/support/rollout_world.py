@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,6 +18,8 @@ from fleet.rollout.record import (
     Started,
 )
 from fleet.rollout.state import Do, Over, State, Wait, after, next_action, read_state
+from fleet.session_shares import Shares, never_less, shares_of
+from fleet.traffic_shift import TOTAL_WEIGHT
 
 Touch = Callable[[], None]
 
@@ -86,12 +88,16 @@ class World:
     routed: set[str] = field(default_factory=lambda: set(REPLICAS))
     starts: list[tuple[str, str]] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)  # replicas whose nodes are down
+    # What gateways are told of the two releases, which are kept apart, by region.
+    told: dict[str, Shares] = field(
+        default_factory=lambda: {region: {OLD: TOTAL_WEIGHT, NEW: 0} for region in "ab"}
+    )
 
     def __post_init__(self) -> None:
         self.state = read_state(self.record)
 
     @property
-    def serving(self) -> set[str]:
+    def up(self) -> set[str]:
         """Name the replicas that serve."""
         return self.routed - self.lost
 
@@ -99,7 +105,7 @@ class World:
     def low(self) -> set[str]:
         """Name the regions in which fewer serve than the floor."""
         regions = {region_of(name) for name in REPLICAS}
-        return {name for name in regions if self._count(self.serving, name) < self._floor(name)}
+        return {name for name in regions if self._count(self.up, name) < self._floor(name)}
 
     def _count(self, replicas: Iterable[str], region: str) -> int:
         return sum(region_of(name) == region for name in replicas)
@@ -110,8 +116,8 @@ class World:
     def _refused(self, names: Iterable[str], *, others: bool) -> bool:
         """Say whether a site would not let replicas go: too few would serve, or others are lost."""
         step = set(names)
-        leaving = {region_of(name) for name in step & self.serving}
-        left = self.serving - step
+        leaving = {region_of(name) for name in step & self.up}
+        left = self.up - step
         too_few = any(self._count(left, name) < self._floor(name) for name in leaving)
         regions = {region_of(name) for name in step}
         absent = {name for name in self.lost - step if region_of(name) in regions}
@@ -159,6 +165,7 @@ class World:
             case "drain" if self._refused(names, others=False):
                 return "inconclusive"
             case "drain":
+                self._share(action, touch, without=names)
                 for name in set(names) & set(REPLICAS):
                     self.routed.discard(name)
                     touch()
@@ -173,7 +180,20 @@ class World:
                 for name in set(names) & set(REPLICAS):
                     self.routed.add(name)
                     touch()
+                self._share(action, touch)
         return outcome
+
+    def serving(self, region: str, without: Collection[str] = ()) -> dict[str, int]:
+        """Count the replicas in routing by their release."""
+        names = [n for n in self.routed if region_of(n) == region and n not in without]
+        return {release: [self.live[n] for n in names].count(release) for release in (OLD, NEW)}
+
+    def _share(self, action: Do, touch: Touch, without: Collection[str] = ()) -> None:
+        for region in dict.fromkeys(place.region for place in action.step.places):
+            before = self.told[region]
+            wanted = shares_of(self.serving(region, without)) or before
+            self.told[region] = never_less(wanted, before, action.target)
+            touch()
 
     def _apply(self, outcome: Outcome, touch: Touch, *, refresh: bool) -> None:
         if refresh:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 from pulumi_gcp import compute, container, serviceaccount
 
-from fleet.clouds.gcp import Cluster, Rack
+from fleet.clouds.gcp import SCHEMA, Cluster, Rack
 from fleet.region_spec import RackSpec
 from infra.clouds.contract import RACK_LABEL
 from infra.clouds.gcp.network import Networks
@@ -29,8 +29,8 @@ def declare_system_pool(
     """Declare the pool for everything but engines."""
     nodes = site.cluster.system_nodes
     return container.NodePool(
-        f"{site.place.name}-system",
-        name="system",
+        f"{site.place.name}-{SCHEMA.system_pool}",
+        name=SCHEMA.system_pool,
         cluster=made.id,
         node_locations=[site.cluster.zone],
         version=site.cluster.version,

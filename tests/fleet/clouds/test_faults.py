@@ -93,6 +93,18 @@ def test_a_reservation_of_another_subscription_is_refused(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("cloud", ["gcp", "coreweave", "nebius"])
+def test_no_rack_is_called_like_the_pool_of_the_system_nodes(tmp_path: Path, cloud: Cloud) -> None:
+    """The cloud would refuse the second of the two in the middle of an update."""
+
+    def system(region: dict[str, Any]) -> None:
+        region["racks"][0]["id"] = "system"
+
+    (fault,) = problems(tmp_path, cloud, system)
+    assert fault.startswith(f"regions[0].racks[0].id: system is what {cloud} is told")
+    assert fault.endswith("the pool of the system nodes. Give the rack another id.")
+
+
 def test_a_name_that_coreweave_refuses_is_refused_here(tmp_path: Path) -> None:
     """Thirty characters for fleet and region together."""
 

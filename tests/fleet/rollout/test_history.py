@@ -25,7 +25,7 @@ def test_what_is_done_counts_and_what_is_under_way_does_not() -> None:
         "started_at_s": 0.0,
         "last_at_s": 0.0,
         "regions": ("a", "b"),
-        "steps": 4,
+        "steps": 6,
         "steps_done": 2,
         "replicas": len(REPLICAS),
         "updated": 3,
