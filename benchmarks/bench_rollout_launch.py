@@ -3,8 +3,8 @@
 Proof 1 of the rollout: from release A to B under Locust. It says how many requests failed, and how
 many of them were streams that outlived the drain budget; the fewest replicas that served, by the
 API servers and by the frontends; the dip of the hit rate; what a step's phases took; and how far
-the pure model is off, given what the canary's step has measured. The rival of the estimate is the
-naive plan: all replicas one by one.
+the pure model is off, given what the canary's step has measured and given the medians of all steps
+(the limit is for these). The rival of the estimate is the naive plan: all replicas one by one.
 
 Run it in a network namespace of its own, as it takes minutes and two cores:
 `python tests/support/namespace.py python benchmarks/bench_rollout_launch.py --replicas 9`.
