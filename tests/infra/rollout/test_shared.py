@@ -34,7 +34,7 @@ class Site:
         self._act = act
 
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
-        self.done.append((action.phase, action.step.said))
+        self.done.append((action.phase, action.step.names[0]))
         return self._act(action)
 
 
