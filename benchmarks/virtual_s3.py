@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 BLOCK_BYTES = 1024 * 1024
 MAX_REQUEST_BYTES = 5 * 1024**3  # of one copy. Source: Amazon S3 User Guide, "Copying objects"
+MAX_PARTS, PAGE = 10_000, 1000  # Same, "Multipart upload limits"
 BLOCK = random.Random(1).randbytes(BLOCK_BYTES)  # noqa: S311 - no secret
 TWICE = memoryview(BLOCK + BLOCK)
 
@@ -32,6 +33,9 @@ class Objects:
     keys: dict[str, str] = field(default_factory=dict)  # of uploads
     parts_in: int = 0
     bytes_in: int = 0
+    largest: int = 0
+    max_parts: int = MAX_PARTS
+    page: int = PAGE  # of parts in a listing
     lock: Lock = field(default_factory=Lock)
 
     def size(self, path: str) -> int | None:
@@ -54,12 +58,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, query = self.parse()
         if path == "_counts":
-            counts = {"parts": self.objects.parts_in, "bytes": self.objects.bytes_in}
+            counts = {
+                "parts": self.objects.parts_in,
+                "bytes": self.objects.bytes_in,
+                "largest": self.objects.largest,
+            }
             self.reply(200, json.dumps(counts).encode())
         elif "uploads" in query:
             self.reply(200, b"<ListMultipartUploadsResult/>")
         elif "uploadId" in query:
-            self.list_parts(query["uploadId"][0])
+            self.list_parts(query["uploadId"][0], int(query.get("part-number-marker", ["0"])[0]))
         elif "list-type" in query:
             self.list_objects(path.rstrip("/"), query["prefix"][0])
         else:
@@ -80,6 +88,9 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         if "x-amz-copy-source" in self.headers and self.copied_bytes() > MAX_REQUEST_BYTES:
             self.reply(400, b"<Error><Code>InvalidRequest</Code></Error>")
+        elif int(query.get("partNumber", ["1"])[0]) > self.objects.max_parts:
+            self.drop(length)
+            self.reply(400, b"<Error><Code>InvalidArgument</Code></Error>")
         elif "x-amz-copy-source" in self.headers:
             self.took_part(query, self.copied_bytes())
             self.reply(200, b'<CopyPartResult><ETag>"1"</ETag></CopyPartResult>')
@@ -121,6 +132,7 @@ class Handler(BaseHTTPRequestHandler):
             self.objects.parts[query["uploadId"][0]][int(query["partNumber"][0])] = size
             self.objects.parts_in += 1
             self.objects.bytes_in += size
+            self.objects.largest = max(self.objects.largest, size)
 
     def copied_bytes(self) -> int:
         """Say how much a copy asks for: a range, or a whole object."""
@@ -177,11 +189,17 @@ class Handler(BaseHTTPRequestHandler):
         )
         self.reply(200, f"<ListBucketResult>{items}</ListBucketResult>".encode())
 
-    def list_parts(self, upload: str) -> None:
+    def list_parts(self, upload: str, after: int) -> None:
+        known = sorted(self.objects.parts.get(upload, {}).items())
+        left = [part for part in known if part[0] > after]
         items = "".join(
             f'<Part><PartNumber>{number}</PartNumber><Size>{size}</Size><ETag>"1"</ETag></Part>'
-            for number, size in sorted(self.objects.parts.get(upload, {}).items())
+            for number, size in left[: self.objects.page]
         )
+        if len(left) > self.objects.page:
+            last = left[self.objects.page - 1][0]
+            items += f"<IsTruncated>true</IsTruncated><NextPartNumberMarker>{last}"
+            items += "</NextPartNumberMarker>"
         self.reply(200, f"<ListPartsResult>{items}</ListPartsResult>".encode())
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
@@ -199,6 +217,8 @@ def main(told: str) -> None:
     """Serve the objects that were told, as JSON, until killed; print the port."""
     content = json.loads(told)
     Handler.objects.virtual.update(content["virtual"])
+    for name, value in content.get("limits", {}).items():
+        setattr(Handler.objects, name, value)
     for path, text in content["small"].items():
         Handler.objects.small[path] = base64.b64decode(text)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -211,7 +211,7 @@ def _tell(*lines: str) -> None:
         click.echo(plain(line), err=True)
 
 
-def _end(at: Desk, ended: Iterable[tuple[Order, Receipt]], wait_s: float, output: str) -> int:
+def _end(at: Desk, ended: Sequence[tuple[Order, Receipt]], wait_s: float, output: str) -> int:
     """Wait for the payment, and say what to write into the fleet file."""
     within = timedelta(seconds=wait_s)
     told, pending = [], False
@@ -224,9 +224,21 @@ def _end(at: Desk, ended: Iterable[tuple[Order, Receipt]], wait_s: float, output
     else:
         for item in told:
             _show(item)
+    _say_schedule(at, [order.goods for order, _ in ended])
     if pending:
         click.echo("The payment is pending. See `k3fleet capacity status`.", err=True)
     return EXIT_INVALID if pending else EXIT_GO
+
+
+def _say_schedule(at: Desk, goods: Iterable[Offer | Extension]) -> None:
+    """Warn of a schedule that still ends the nodes of a rack that now stays longer."""
+    for item in goods:
+        if isinstance(item, Extension):
+            _tell(
+                f"{item.reservation}: if `status --schedule` was run before, the rack's nodes "
+                "still end at the old time. Write the new end into the fleet file, then move it:",
+                f"  k3fleet capacity status {at.fleet.path} --schedule",
+            )
 
 
 def _paid(at: Desk, order: Order, receipt: Receipt, within: timedelta) -> dict[str, str]:

@@ -105,7 +105,9 @@ def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
         ("drain", times.drain_s),
         ("weights", times.load_s),
         ("warm-up", times.warm_up_s),
-        ("registration and gates", times.settle_s),
+        ("update", times.update_s),
+        ("registration and questions", times.register_s + times.questions_s),
+        ("gates", times.gates_s),
     )
     soaks = ", ".join(f"{scope} {_minutes(soak)}" for scope, soak in result.soaks_s.items())
     dip = max(cost.hit_dip for step in result.steps for cost in step.costs.values())
@@ -116,7 +118,21 @@ def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
         ("in all", f"{_minutes(result.total_s)}; one by one {_minutes(result.one_by_one_s)}"),
         ("hit rate", f"falls by up to {dip * 100:.0f} points while moved sessions come back"),
         ("side by side", beside),
+        *([] if result.mixing.side_by_side else _sets(result)),
         *([("already there", f"{result.unchanged} replicas")] if result.unchanged else []),
+    ]
+
+
+def _sets(result: RolloutPlan) -> list[tuple[str, str]]:
+    """Say what two sets mean: frontends that come and go, and all sessions that change over."""
+    old, new = result.sets
+    tokens = sum(c.prefill_tokens for step in result.steps for c in step.costs.values())
+    sessions = sum(c.sessions for step in result.steps for c in step.costs.values())
+    come = f"{result.frontends} of set {new} in each region with its first replica"
+    cost = f"{sessions} cold prefills, {tokens / 1e6:.0f} M tokens"
+    return [
+        ("frontends", f"{come}; those of {old} go with the last"),
+        ("sessions", f"change over once each; with those that lose their replica {cost}"),
     ]
 
 

@@ -13,7 +13,9 @@ from cli.rollout_watch import watch
 from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.errors import ConfigError
 from fleet.rollout.record import PHASES, Command
+from fleet.rollout.remaining import remaining
 from fleet.rollout.state import WAYS_ON, State
+from fleet.units import format_duration
 from infra.rollout.journal import Journal
 from infra.rollout.lease import described
 from infra.rollout.machine import now_s
@@ -66,6 +68,8 @@ def status(fleet_file: Path, watching: bool, output: str, **where: Any) -> None:
 def status_json(journal: Journal, state: State) -> dict[str, object]:
     """Say where a rollout is, as plain data."""
     step = state.queue[0] if state.queue else None
+    entries = journal.read()
+    left = remaining(state, entries, now_s())
     return {
         "rollout": int(journal.path.stem),
         "record": str(journal.path),
@@ -76,8 +80,9 @@ def status_json(journal: Journal, state: State) -> dict[str, object]:
         "way": "back" if state.back else "forwards",
         "step": None if step is None else [place.replica for place in step.places],
         "phase": None if step is None else state.phase,
-        "last_entry_at_s": journal.read()[-1].at_s,
+        "last_entry_at_s": entries[-1].at_s,
         "steps_left": len(state.queue),
+        "left": None if left is None else asdict(left),
         "why": state.why,
         "ways_on": [TYPED[way] for way in _ways(state)],
     }
@@ -96,6 +101,10 @@ def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
         phase = f"{state.phase} ({number}), last entry {since_s:.0f} s ago"
         facts.append(("step", f"{replicas}; {len(state.queue) - 1} steps after it"))
         facts.append(("phase", phase))
+    if isinstance(left := told["left"], dict):
+        learnt = f", {left['factor']:.1f} times the plan by {left['steps']} steps"
+        about = f"about {format_duration(round(left['seconds']))}"
+        facts.append(("left", about + (learnt if left["steps"] else ", as planned")))
     if state.why:
         facts.append(("why", state.why))
     if ways := _ways(state):

@@ -14,7 +14,7 @@ from cli.options import DURATION
 from cli.output import print_json, print_line, print_table
 from cli.provision_options import ALL_OPTIONS
 from cli.provision_options import asked as provisioned
-from cli.weights_options import FLEET_FILE, asked, places_options
+from cli.weights_options import FLEET_FILE, KUBECONFIG, asked, places_options
 from fleet.units import format_bytes
 from fleet.weights.needs import needed_by
 from infra.weights.deployed import Deployed, LiveRegions
@@ -46,12 +46,7 @@ from infra.weights.places import Places
     multiple=True,
     help="Do not ask the stacks and clusters: these releases (presets or files) are what runs.",
 )
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Where the regions' contexts are. Default: $KUBECONFIG, or ~/.kube/config",
-)
+@KUBECONFIG
 @click.option("--dry-run", is_flag=True, help="List what would go, and do nothing.")
 @YES
 @places_options
@@ -76,13 +71,12 @@ def gc(
     found = asked(fleet_file, options)
     places = found.places
     needed = needed_by(places.fleet.model, _use(fleet_file, places, options).releases())
-    now_s = places.time.now().timestamp()
     garbage = [
         find_garbage(
             name,
             places.region(name),
             needed,
-            now_s=now_s,
+            now_s=places.region(name).now_s(),  # a clock of ours may be wrong by a week
             uploads_older_than_s=uploads_older_than,
         )
         for name in found.regions

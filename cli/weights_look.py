@@ -12,11 +12,14 @@ from typing import Any
 import click
 
 from cli.output import print_json, print_line, print_table
-from cli.weights_options import FLEET_FILE, Asked, asked, limit_options, places_options
+from cli.weights_options import FLEET_FILE, KUBECONFIG, Asked, asked, limit_options, places_options
 from cli.weights_progress import watching
+from cli.wiring import kubeconfigs
 from fleet.errors import EXIT_GO, EXIT_NO_GO, WeightsError
 from fleet.units import format_bytes
 from fleet.weights.manifest import Manifest
+from fleet.weights.needs import WeightSet
+from infra.weights.nodes import NodeLabels, NodesStatus, nodes_status
 from infra.weights.run import Job, run_all
 from infra.weights.status import RevisionStatus, revision_status
 from infra.weights.store import Store
@@ -25,6 +28,7 @@ from infra.weights.work import Pace, Work
 from lab.interrupts import interruptible
 
 SOURCE = "source"
+_SHOWN_NODES = 6
 
 
 @click.command()
@@ -108,13 +112,17 @@ def _mend(fleet_file: Path, region: str) -> str:
 
 @click.command()
 @FLEET_FILE
+@KUBECONFIG
 @places_options
-def status(fleet_file: Path, **options: Any) -> None:
-    """Show what each region's bucket holds of what FLEET_FILE needs. Reads no weights.
+def status(fleet_file: Path, kubeconfig: Path | None, **options: Any) -> None:
+    """Show what each region's bucket, and its nodes, hold of what FLEET_FILE needs.
+
+    Reads no weights. Nodes are asked where a kubeconfig here has the region's cluster.
 
     \b
     Example:
         k3fleet weights status fleets/launch.yaml
+        k3fleet weights status fleets/launch.yaml --kubeconfig us-east.kubeconfig
     """
     found = asked(fleet_file, options)
     stores = {SOURCE: found.places.source()}
@@ -124,18 +132,43 @@ def status(fleet_file: Path, **options: Any) -> None:
         for weights, needed in found.needed.items()
         for name, store in stores.items()
     ]
+    nodes = _nodes(found, NodeLabels(fleet=found.places.fleet, kubeconfigs=kubeconfigs(kubeconfig)))
+    told = [(one, nodes.get((one.place, one.weights))) for one in results]
     if options["output"] == "json":
-        print_json([asdict(one) for one in results])
+        print_json(
+            [{**asdict(one), "nodes": asdict(nodes) if nodes else None} for one, nodes in told]
+        )
         return
-    columns = ("place", "revision", "state", "files", "bytes", "open uploads", "needed by")
-    print_table(columns, [_status_row(one) for one in results])
+    columns = ("place", "revision", "state", "files", "bytes", "open uploads", "nodes", "needed by")
+    print_table(columns, [_status_row(*one) for one in told])
+    for one, where in told:
+        if where and where.waiting:
+            missing = ", ".join(where.waiting[:_SHOWN_NODES])
+            more = len(where.waiting) - _SHOWN_NODES
+            others = f" and {more} more" if more > 0 else ""
+            print_line(f"{one.place} {one.weights.revision[:12]}: not on {missing}{others}")
 
 
-def _status_row(one: RevisionStatus) -> tuple[str, ...]:
+def _nodes(found: Asked, read: NodeLabels) -> Mapping[tuple[str, WeightSet], NodesStatus]:
+    """Ask the regions' nodes; a region that cannot be asked is said, and is no reason to stop."""
+    seen: dict[tuple[str, WeightSet], NodesStatus] = {}
+    racks = {one.name: [rack.id for rack in one.racks] for one in found.places.fleet.spec.regions}
+    for region in found.regions:
+        labels = read.of(region)
+        if isinstance(labels, str):
+            found.places.say(f"{region}: nodes not asked: {labels}.")
+            continue
+        for weights in found.needed:
+            seen[region, weights] = nodes_status(labels, racks[region], weights)
+    return seen
+
+
+def _status_row(one: RevisionStatus, nodes: NodesStatus | None) -> tuple[str, ...]:
     files = str(one.files) if one.total_files is None else f"{one.files} of {one.total_files}"
     size = format_bytes(one.bytes)
     if one.total_bytes is not None:
         size += f" of {format_bytes(one.total_bytes)}"
     uploads = f"{one.open_uploads}, {format_bytes(one.open_bytes)}" if one.open_uploads else "-"
     needed = ", ".join(one.needed_by)
-    return one.place, one.weights.revision[:12], one.state, files, size, uploads, needed
+    held = f"{nodes.ready} of {nodes.total}" if nodes else "-"
+    return one.place, one.weights.revision[:12], one.state, files, size, uploads, held, needed

@@ -29,6 +29,12 @@ from infra.weights.places import Places, check_revisions
 from infra.weights.work import Limits
 
 FLEET_FILE = click.argument("fleet_file", type=click.Path(path_type=Path))
+KUBECONFIG = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where the regions' contexts are. Default: $KUBECONFIG, or ~/.kube/config",
+)
 
 
 class _Size(click.ParamType[int]):

@@ -18,6 +18,8 @@ from fleet.weights.names import folder_name_fault
 # Amazon's rules for general purpose buckets, which other stores keep to as well.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PROFILE = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
+# IAM's, and those of stores that speak STS, which have no account.
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::([0-9]{12})?:role/[A-Za-z0-9_+=,.@/-]{1,512}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -66,6 +68,15 @@ def _profile(text: str) -> str:
     return text
 
 
+def _role(text: str) -> str:
+    if not _ROLE.fullmatch(text):
+        raise refuse(
+            f"{found_text(text)} is no role",
+            "Write it as arn:aws:iam::123456789012:role/weights-read",
+        )
+    return text
+
+
 def _digest(text: str) -> str:
     if not _DIGEST.fullmatch(text):
         raise refuse(
@@ -97,13 +108,21 @@ class StoreSpec(FileModel):
 class NodeAccessSpec(FileModel):
     """How nodes read their region's bucket.
 
-    A Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY that may read and no more; without
-    one, what EKS Pod Identity gives the account `weights-stage`, or else no name at all.
+    A Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY that may read and no more; or a role
+    that is given to the web identity of the account `weights-stage` (IRSA); without either, what
+    EKS Pod Identity gives that account, or else no name at all.
     """
 
     secret: DnsLabel | None = None
+    role: Annotated[str, AfterValidator(_role)] | None = None
     # Whether a node may ask the hub when its bucket cannot give it the weights.
     hub_fallback: bool = False
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.secret and self.role:
+            raise refuse("names a secret and a role", "Keep one: the secret would always win")
+        return self
 
 
 class WeightsSpec(FileModel):

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 import yaml
 
 from fleet.load import Fleet
-from fleet.release import Tokenizer
+from fleet.release import Release, Tokenizer
+from fleet.release_set import release_set
 from fleet.router import RouterSpec
 from infra.engine import dynamo_env
 from infra.options import Options
 
 PORT = 8000
+# The Service of all frontends of a region; those of a set have the set's name behind it.
+SERVICE = "frontend"
+# What a set's frontends consist of, beside ConfigMaps.
+KINDS = ("Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler")
 # The gateway looks names up every 2 s; twice that, and a second.
 PRE_STOP_S = 5
 POLICY_MOUNT = "/etc/dynamo"
@@ -34,8 +39,10 @@ class PolicyFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontendValues:
-    """The frontends of a region; all its replicas are behind each of them."""
+    """The frontends of a set of releases; all its replicas are behind each of them."""
 
+    name: str
+    set: str
     replicas: int
     image: str
     dynamo_version: str
@@ -47,16 +54,30 @@ class FrontendValues:
     pre_stop_s: int
 
 
-def frontend_values(fleet: Fleet, dynamo_namespace: str, options: Options) -> FrontendValues:
-    """Compute the frontends from the fleet's router settings and release."""
-    drain_s = math.ceil(fleet.release.drain_s)
-    cache_bytes = fleet.release.frontend.tokenizer_cache_bytes
+def frontend_name(set_: str) -> str:
+    """Name the objects of a set's frontends."""
+    return f"{SERVICE}-{set_}"
+
+
+def frontend_values(
+    fleet: Fleet, release: Release, dynamo_namespace: str, options: Options
+) -> FrontendValues:
+    """Compute the frontends of a set from the fleet's router settings and a release of the set.
+
+    All sets get as many: sessions move from one to the other, up to all of them.
+    """
+    drain_s = math.ceil(release.drain_s)
+    cache_bytes = release.frontend.tokenizer_cache_bytes
+    router = fleet.spec.router or release.router
+    set_ = release_set(release)
     return FrontendValues(
+        name=frontend_name(set_),
+        set=set_,
         replicas=fleet.spec.frontends.replicas,
-        image=fleet.release.dynamo.image,
-        dynamo_version=fleet.release.dynamo.version,
+        image=release.dynamo.image,
+        dynamo_version=release.dynamo.version,
         port=PORT,
-        args=_args(fleet.router, options.tokenizer or fleet.release.frontend.tokenizer),
+        args=_args(router, options.tokenizer or release.frontend.tokenizer),
         env={
             **dynamo_env(dynamo_namespace),
             # Dynamo's default of 5 s cuts streams that the pod has time to finish.
@@ -64,7 +85,7 @@ def frontend_values(fleet: Fleet, dynamo_namespace: str, options: Options) -> Fr
             **({"DYN_TOKENIZER_CACHE_BYTES": str(cache_bytes)} if cache_bytes else {}),
             "HOME": "/tmp",  # noqa: S108 - an emptyDir of the pod
         },
-        policy=_policy(fleet.router),
+        policy=_policy(router),
         grace_s=PRE_STOP_S + drain_s + 10,
         pre_stop_s=PRE_STOP_S,
     )

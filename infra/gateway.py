@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.errors import ConfigError
@@ -25,10 +26,24 @@ MAX_KEYS = 100_000  # that are counted at once; of more, the one not seen for lo
 CPUS = 4
 DNS_REFRESH = "2s"
 HEALTH_INTERVAL = "2s"
-# Which part of the sessions goes to other regions: a ConfigMap that `k3fleet traffic` writes, with
-# the weights of the two clusters; a session's hash decides, so that it stays where it is.
+# Which part of the sessions goes to other regions, and which to each set of releases: a ConfigMap
+# that `k3fleet traffic` and rollouts write, with the weights of Envoy's clusters as settings of its
+# runtime. A session's hash decides, so that it stays where it is.
 TRAFFIC_MAP = "gateway-traffic"
-TRAFFIC_KEY = "region_out"
+TRAFFIC_MOUNT = "/etc/k3fleet/traffic"
+SESSIONS_KEY = "sessions"  # of clients: elsewhere, or to a set
+SHARES_KEY = "shares"  # of what stays in the region: to a set
+ELSEWHERE = "elsewhere"
+# Clusters and routes, which Envoy reads again when they change: sets come and go without a restart.
+SETS_MAP = "gateway-sets"
+SETS_MOUNT = "/etc/k3fleet/sets"
+SETS_CLUSTERS = "clusters.yaml"
+SETS_ROUTES = "routes.yaml"
+# Annotation of that ConfigMap: the clusters that get sessions. The first gets those of which
+# nobody has said where they go.
+SETS_ANNOTATION = "k3fleet.io/clusters"
+# All frontends of the region, of whatever set; its engines, where there are no frontends.
+ALL = "frontends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +65,47 @@ class GatewayKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """The gateways of other regions, to which a part of the sessions can be sent.
-
-    How large that part is says a ConfigMap, as settings of Envoy's runtime; without it, none.
-    """
+    """The gateways of other regions, to which a part of the sessions can be sent."""
 
     peers: tuple[Address, ...]
     region: str  # that sends: what comes from another region stays where it came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCluster:
+    """The frontends of one set, as Envoy's cluster."""
+
+    name: str  # that gets sessions
+    own: str  # its frontends; while none of them is well, those of all sets answer
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Where Envoy's runtime finds the weights, and which ones."""
+
     config_map: str = TRAFFIC_MAP
-    mount: str = "/etc/k3fleet/traffic"
-    key: str = TRAFFIC_KEY
+    mount: str = TRAFFIC_MOUNT
+    sessions: str = SESSIONS_KEY
+    shares: str = SHARES_KEY
     total: int = TOTAL_WEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sets:
+    """What gets sessions of the region: the ConfigMap of it, and the clusters, in their order.
+
+    The order is that of their names, whichever is newer: with two, what goes elsewhere lies
+    between them, so it takes from both, and no session changes its set by it.
+    """
+
+    clusters: tuple[SetCluster, ...]  # none: the engines are asked straight
+    order: tuple[str, ...]
+    default: str
+    config_map: str = SETS_MAP
+    mount: str = SETS_MOUNT
+    clusters_file: str = SETS_CLUSTERS
+    routes_file: str = SETS_ROUTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +129,9 @@ class GatewayValues:
     keys: GatewayKeys | None  # None: everybody may
     max_request_bytes: int | None
     requests_per_minute: int | None
+    sets: Sets
     elsewhere: Elsewhere | None = None
+    traffic: Traffic = Traffic()
     root: str = ""  # before the folders that the file names, as this process sees them
     cpus: int = CPUS
     health_path: str = HEALTH_PATH
@@ -96,8 +143,13 @@ class GatewayValues:
     health_interval: str = HEALTH_INTERVAL
 
 
-def gateway_values(fleet: Fleet, region: str, namespace: str, options: Options) -> GatewayValues:
-    """Compute the gateway from the fleet file and the place."""
+def gateway_values(
+    fleet: Fleet, region: str, namespace: str, sets: Sequence[str], options: Options
+) -> GatewayValues:
+    """Compute the gateway from the fleet file, the place, and the sets that replicas run.
+
+    `sets`: that of the most replicas first.
+    """
     drain_s = math.ceil(fleet.release.drain_s)
     edge = fleet.release.edge
     service, port = _upstream(fleet.release)
@@ -119,8 +171,31 @@ def gateway_values(fleet: Fleet, region: str, namespace: str, options: Options) 
         keys=_keys(fleet, options),
         max_request_bytes=edge.max_request_bytes,
         requests_per_minute=None if options.bare else edge.requests_per_minute,
+        sets=_sets(sets, namespace),
         elsewhere=_elsewhere(fleet, region, options),
         root=options.gateway_root,
+    )
+
+
+def cluster_of(set_: str) -> str:
+    """Name the cluster of Envoy that gets the sessions of a set."""
+    return f"set-{set_}"
+
+
+def _sets(sets: Sequence[str], namespace: str) -> Sets:
+    clusters = tuple(
+        SetCluster(
+            name=cluster_of(name),
+            own=f"{ALL}-{name}",
+            host=f"{frontend.frontend_name(name)}.{namespace}.svc.cluster.local",
+        )
+        for name in sorted(sets)
+    )
+    order = tuple(item.name for item in clusters) or (ALL,)
+    return Sets(
+        clusters=clusters,
+        order=order,
+        default=cluster_of(sets[0]) if sets else ALL,
     )
 
 
@@ -155,7 +230,7 @@ def _upstream(release: Release) -> tuple[str, int]:
     keeps a session on one replica, which is all the cache routing that it gets.
     """
     port = release.engine.direct_port
-    return ("frontend", frontend.PORT) if port is None else ("engines", port)
+    return (frontend.SERVICE, frontend.PORT) if port is None else ("engines", port)
 
 
 def _address(text: str | None) -> Address | None:

@@ -124,7 +124,7 @@ def _scrapes(fleet: Fleet) -> tuple[Scrape, ...]:
             leaders_only=not by_operator,
             dropped=_OPERATORS_WORKERS if by_operator else (),
         ),
-        Scrape(name="frontends", app="frontend", port="http"),
+        Scrape(name="frontends", app="frontend", port="http", labels=("k3fleet.io/set",)),
     )
 
 
@@ -205,7 +205,9 @@ def _registration(series: Series) -> Alert:
     return Alert(
         name="K3ReplicaNotRegistered",
         expression=f"scalar(count({leaders} == 1)) > "
-        f"({registered(series)} or on (pod) 0 * {series.frontends})",
+        f"({registered(series)} or on (pod) 0 * {series.frontends}) "
+        # While two sets of releases serve, each frontend knows the replicas of its own only.
+        f"unless on () count(count by (k3fleet_io_set) ({series.frontends})) > 1",
         lasts="5m",
         severity="warning",
         summary="Frontend {{ $labels.pod }} knows only {{ $value }} replica(s), more are Ready",

@@ -204,5 +204,7 @@ def _provider(fleet: str, settings: Settings, kubeconfig: pulumi.Output[str]) ->
         # Without it, a kubeconfig at another path would count as another cluster.
         cluster_identifier=f"{fleet}-{settings.region}",
         enable_server_side_apply=True,
+        # A changed ConfigMap would be deleted and made anew, under gateways that read it.
+        enable_config_map_mutable=True,
         kube_client_settings=KubeClientSettingsArgs(qps=_REQUESTS_PER_S, burst=_BURST),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.errors import ConfigError
@@ -13,6 +14,7 @@ from fleet.load import Fleet
 from fleet.own_settings import names_folder
 from fleet.release import Release, Role, release_for
 from fleet.release_checks import backend_problem
+from fleet.release_set import release_set
 from infra.dgd import OperatorValues, operator_leader, operator_values
 from infra.engine import SETTINGS_MOUNT, SYSTEM_PORT, EngineRole, engine_env, engine_roles
 from infra.kernel_cache import KernelCache, kernel_cache, kernel_cache_env
@@ -75,6 +77,7 @@ class ReleaseValues:
     """What all replicas of one release and job share."""
 
     id: str
+    set: str  # of releases that the same frontends serve
     image: str
     contents: Mapping[str, str]  # annotations that say what is in the image
     nodes: int
@@ -96,7 +99,7 @@ class ReleaseValues:
 class Releases:
     """Compute each release once, however many replicas run it."""
 
-    def __init__(self, fleet: Fleet, options: Options, dynamo_namespace: str) -> None:
+    def __init__(self, fleet: Fleet, options: Options, region: str) -> None:
         if options.releases.get(fleet.release_id, fleet.release) != fleet.release:
             raise ConfigError(
                 f"{fleet.path}: release: its id {fleet.release_id} is also that of another release "
@@ -104,7 +107,7 @@ class Releases:
             )
         self._fleet = fleet
         self._options = options
-        self._dynamo_namespace = dynamo_namespace
+        self._region = region
         self._known: dict[str, Release] = {**options.releases, fleet.release_id: fleet.release}
         self._done: dict[tuple[str, Role], ReleaseValues] = {}
 
@@ -113,8 +116,30 @@ class Releases:
         wanted = self._options.assignment.get(replica, self._fleet.release_id)
         if (wanted, role) not in self._done:
             release = self._find(replica, wanted)
-            self._done[wanted, role] = self._compute(wanted, release_for(release, role), role)
+            self._done[wanted, role] = self._compute(wanted, release, role)
         return self._done[wanted, role]
+
+    def namespace(self, release: Release) -> str:
+        """Name the Dynamo namespace where engines of a release and their frontends meet."""
+        return f"{self._fleet.spec.name}-{self._region}-{release_set(release)}"
+
+    def of_sets(self, replicas: Iterable[str]) -> tuple[Release, ...]:
+        """Give one release of each set that replicas run, that of the most replicas first.
+
+        Frontends of a set are those of the fleet file's release where it belongs to it, else of
+        the release of its last replica: so they change with the last step of a rollout.
+        """
+        own = release_set(self._fleet.release)
+        chosen: dict[str, Release] = {}
+        counts: Counter[str] = Counter()
+        for name in sorted(replicas):
+            identity = self._options.assignment.get(name, self._fleet.release_id)
+            release = self._find(name, identity)
+            set_ = release_set(release)
+            chosen[set_] = self._fleet.release if set_ == own else release
+            counts[set_] += 1
+        names = sorted(chosen, key=lambda set_: (-counts[set_], set_ != own, set_))
+        return tuple(chosen[set_] for set_ in names) or (self._fleet.release,)
 
     def _find(self, replica: str, wanted: str) -> Release:
         where = f"assignment: {replica}: release {wanted}"
@@ -138,14 +163,15 @@ class Releases:
             )
         return release
 
-    def _compute(self, identity: str, release: Release, role: Role) -> ReleaseValues:
+    def _compute(self, identity: str, whole: Release, role: Role) -> ReleaseValues:
         backend = self._fleet.spec.backend
+        release = release_for(whole, role)
         leader, worker = engine_roles(
             self._fleet.model, release, role, placed_by_operator=backend == "dgd"
         )
         cache = kernel_cache(self._fleet, release, self._options)
         env = engine_env(
-            release, self._dynamo_namespace, kernel_cache_env(release) if cache else None
+            release, self.namespace(whole), kernel_cache_env(release) if cache else None
         )
         operator = None
         if backend == "dgd":
@@ -155,6 +181,7 @@ class Releases:
         draft = release.speculation.revision if release.speculation else None
         return ReleaseValues(
             id=identity,
+            set=release_set(whole),
             image=_image(release),
             contents={
                 ENGINE_VERSION: release.engine.version,

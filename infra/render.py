@@ -22,6 +22,8 @@ import yaml
 from fleet.load import Fleet
 from fleet.plan import make_plan
 from fleet.spec import Backend
+from infra.frontend import PolicyFile
+from infra.gateway import SETS_ANNOTATION, GatewayValues
 from infra.options import Layer, Options
 from infra.release_values import EngineSettings
 from infra.values import PlatformValues, ServingValues, platform_values, region_plan, serving_values
@@ -81,23 +83,28 @@ def _serving(values: ServingValues) -> Iterator[KubeObject]:
     config_map = f"gateway-{digest}"  # a changed file is a new object, and so restarts the pods
     if values.backend == "lws":  # Dynamo's operator makes Services of its own
         yield _object("serving/engines-service", values)
-    if values.frontend:
-        yield _object("serving/frontend-service", values)
-        if values.frontend.policy:
-            yield _object("serving/router-policy", values)
+    if values.frontends:
+        yield _object("serving/frontends-service", values)
+    for frontend in values.frontends:
+        yield _object("serving/frontend-service", values, frontend)
+    for policy in _router_policies(values):
+        yield _object("serving/router-policy", values, policy)
     yield _object("serving/gateway-service", values)
     yield _object("serving/gateway-config", values, {"name": config_map, "text": envoy})
+    yield _object("serving/gateway-sets", values, _gateway_sets(values.gateway))
     for budget in values.budgets:
         yield _object("serving/engines-disruption-budget", values, budget)
-    if values.frontend:
-        yield _object("serving/frontend-disruption-budget", values)
+    for frontend in values.frontends:
+        yield _object("serving/frontend-disruption-budget", values, frontend)
     yield _object("serving/gateway-disruption-budget", values)
     for settings in _engine_settings(values):
         yield _object("serving/engine-settings", values, settings)
     for replica in values.replicas:
         yield _object(_REPLICA[values.backend], values, replica)
-    if values.frontend:
-        yield _object("serving/frontend-deployment", values)
+    for frontend in values.frontends:
+        yield _object("serving/frontend-deployment", values, frontend)
+        if values.scaling:
+            yield _object("serving/frontend-autoscaler", values, frontend)
     yield _object("serving/gateway-deployment", values, {"config_map": config_map})
     for part in values.surroundings:
         yield _object(part.template, values, part.item)
@@ -107,6 +114,25 @@ def _engine_settings(values: ServingValues) -> list[EngineSettings]:
     """Give the files of each release and job once, in the order of the replicas."""
     found = [replica.release.settings for replica in values.replicas]
     return list({item.config_map: item for item in found if item}.values())
+
+
+def _router_policies(values: ServingValues) -> list[PolicyFile]:
+    """Give each file once: sets may have the same."""
+    found = [frontend.policy for frontend in values.frontends]
+    return list({item.config_map: item for item in found if item}.values())
+
+
+def _gateway_sets(gateway: GatewayValues) -> Mapping[str, object]:
+    sets = gateway.sets
+    others = [name for name in sets.order if name != sets.default]
+    return {
+        "annotation": SETS_ANNOTATION,
+        "names": " ".join([sets.default, *others]),
+        "files": {
+            sets.clusters_file: _text("serving/envoy-clusters.yaml", gateway=gateway),
+            sets.routes_file: _text("serving/envoy-routes.yaml", gateway=gateway),
+        },
+    }
 
 
 def _object(

@@ -30,8 +30,11 @@ ROOT = "/weights"  # in the pod
 INTERVAL_S = 60  # between two looks at what is there
 HASH_DIGITS = 8
 
+# Of the token that stands for the account: whom it is for, and where it is in the pod.
+AUDIENCE, IDENTITY_FOLDER = "sts.amazonaws.com", "/identity"
+
 _CHARTS = Path(__file__).resolve().parent.parent / "charts/platform"
-_SCRIPT, _BUCKET_SCRIPT = _CHARTS / "stage-weights.py", _CHARTS / "weights_bucket.py"
+_SCRIPTS = ("stage-weights.py", "weights_bucket.py", "weights_disk.py", "weights_signing.py")
 # The name part of a label key (Kubernetes, "Labels and selectors").
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -45,6 +48,20 @@ class TokenReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoleReference:
+    """A role that nodes take by their account's token."""
+
+    arn: str
+    audience: str = AUDIENCE
+    token_folder: str = IDENTITY_FOLDER
+
+    @property
+    def token_file(self) -> str:
+        """Where the token is in the pod."""
+        return f"{self.token_folder}/token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagingValues:
     """The weights stage of one region."""
 
@@ -54,8 +71,7 @@ class StagingValues:
     image: str
     image_pull: str | None
     config_map: str
-    script: str
-    bucket_script: str
+    scripts: Mapping[str, str]  # by name
     plan: str
     host_folder: str
     root: str
@@ -63,6 +79,7 @@ class StagingValues:
     racks: tuple[str, ...]
     token: TokenReference | None
     bucket_secret: str | None  # with the keys of a bucket that not everybody may read
+    role: RoleReference | None  # or a role for its reading
     label_prefix: str
 
 
@@ -73,10 +90,9 @@ def staging_values(
     stage = fleet.spec.weights_stage
     if stage is None or not stages_weights(fleet, options):
         return None
-    script = _SCRIPT.read_text(encoding="utf-8")
-    bucket_script = _BUCKET_SCRIPT.read_text(encoding="utf-8")
+    scripts = {name: (_CHARTS / name).read_text(encoding="utf-8") for name in _SCRIPTS}
     plan = _plan(fleet, stage.keep_previous, options, region.name)
-    content = f"{script}\0{bucket_script}\0{plan}"
+    content = "\0".join((*scripts.values(), plan))
     digest = hashlib.sha256(content.encode()).hexdigest()[:HASH_DIGITS]
     token = fleet.spec.secrets.hf_token
     nodes = fleet.spec.weights.nodes if fleet.spec.weights else None
@@ -86,8 +102,7 @@ def staging_values(
         image=stage.image,
         image_pull=fleet.spec.secrets.image_pull,
         config_map=f"{ACCOUNT}-{digest}",
-        script=script,
-        bucket_script=bucket_script,
+        scripts=scripts,
         plan=plan,
         host_folder=options.weights_dir.rstrip("/"),
         root=ROOT,
@@ -95,6 +110,7 @@ def staging_values(
         racks=tuple(sorted(rack.id for rack in region.racks)),
         token=None if token is None else TokenReference(secret=token, key=HF_TOKEN_KEY),
         bucket_secret=nodes.secret if nodes else None,
+        role=RoleReference(arn=nodes.role) if nodes and nodes.role else None,
         label_prefix=LABEL_PREFIX,
     )
 
@@ -128,6 +144,14 @@ def bucket_url(store: StoreSpec) -> str:
     return f"{store.endpoint_url}/{store.bucket}"
 
 
+def sts_url(store: StoreSpec, role: str) -> str:
+    """Give the address of STS: Amazon's in the bucket's region, or the store's own."""
+    if store.endpoint_url is not None:
+        return store.endpoint_url
+    suffix = "amazonaws.com.cn" if role.startswith("arn:aws-cn:") else "amazonaws.com"
+    return f"https://sts.{store.region}.{suffix}"
+
+
 def _bucket(fleet: Fleet, region: str) -> dict[str, object] | None:
     """Say where the nodes of a region read weights; None: at the hub."""
     weights = fleet.spec.weights
@@ -139,6 +163,7 @@ def _bucket(fleet: Fleet, region: str) -> dict[str, object] | None:
         "prefix": f"{store.prefix}/" if store.prefix else "",
         "region": store.region,
         "hub_fallback": weights.nodes.hub_fallback,
+        "sts": sts_url(store, weights.nodes.role or ""),
     }
 
 

@@ -82,8 +82,6 @@ def serving_surroundings(
     at = Listeners(namespace=namespace, gateway_port=ports.gateway, frontend_port=ports.frontend)
     if generator := load_generator(fleet, region, at):
         parts += _load_generator(generator, ports)
-    if ports.frontend is not None:
-        parts.append(Part(template="serving/frontend-autoscaler"))
     if fleet.spec.monitoring == "prometheus-operator":
         parts += _monitoring(fleet, region, namespace)
     return tuple(parts)

@@ -1,4 +1,4 @@
-"""Move the sessions of a region to the others, by what its gateways are told.
+"""Move the sessions of a region, to the others or among its sets, by what its gateways are told.
 
 All that is remembered is in the cluster: the ConfigMap with the weights. So a move that was killed
 goes on where it is with the same command, and may be turned round at any moment.
@@ -12,44 +12,90 @@ from dataclasses import dataclass
 from fleet.errors import ApplyError
 from fleet.rollout.strategy import Floor
 from fleet.rollout.waves import serving_at_least
+from fleet.session_shares import Shares, beside
 from fleet.traffic_shift import TOTAL_WEIGHT, Shift
-from infra.gateway import TRAFFIC_KEY, TRAFFIC_MAP
+from infra.gateway import (
+    ELSEWHERE,
+    SESSIONS_KEY,
+    SETS_ANNOTATION,
+    SETS_MAP,
+    SHARES_KEY,
+    TRAFFIC_MAP,
+)
 from infra.rollout.checks import listed
 from infra.rollout.objects import Objects
 from infra.rollout.waiting import Waiter
 
-# Keys of Envoy's runtime: a prefix, and the names of the two clusters in `envoy.yaml.j2`.
-_ELSEWHERE, _HERE = f"{TRAFFIC_KEY}.elsewhere", f"{TRAFFIC_KEY}.frontends"
+_ELSEWHERE = f"{SESSIONS_KEY}.{ELSEWHERE}"
 # Receivers that lost replicas get some time to find them again, then people decide.
 PATIENCE_S = 300.0
 
 
-def weights(weight: int) -> Mapping[str, str]:
-    """Give the files of Envoy's runtime that send a part of the sessions elsewhere."""
-    return {_ELSEWHERE: str(weight), _HERE: str(TOTAL_WEIGHT - weight)}
+def settings(shares: Shares, elsewhere: int) -> Mapping[str, str]:
+    """Give the files of Envoy's runtime: what goes elsewhere, and what to each set's cluster.
+
+    Two keys for each cluster: of the sessions of clients, and of those that stay in the region,
+    which is also the share that the next who writes reads.
+    """
+    kept = {f"{SHARES_KEY}.{name}": share for name, share in shares.items()}
+    weights = {f"{SESSIONS_KEY}.{n}": weight for n, weight in beside(shares, elsewhere).items()}
+    found = {_ELSEWHERE: elsewhere, **kept, **weights}
+    return {key: str(weight) for key, weight in sorted(found.items())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionTraffic:
-    """The part of a region's sessions that is sent elsewhere."""
+    """Where the sessions of a region's clients go: elsewhere, or to which set of releases."""
 
     objects: Objects
 
     def weight(self) -> int:
-        """Read the part, of TOTAL_WEIGHT."""
+        """Read the part that goes elsewhere, of TOTAL_WEIGHT."""
+        return self._part(_ELSEWHERE)
+
+    def shares(self) -> Shares:
+        """Read the share of each set that the gateways know, by its cluster; all is TOTAL_WEIGHT.
+
+        What was written for other sets is over: those that are left share it.
+        """
+        first, *others = self._clusters()
+        found = {name: self._part(f"{SHARES_KEY}.{name}") for name in others}
+        return {first: max(TOTAL_WEIGHT - sum(found.values()), 0), **found}
+
+    def send(self, weight: int) -> None:
+        """Write the part that goes elsewhere; gateways take it within a minute and a half."""
+        self._write(self.shares(), weight)
+
+    def share(self, shares: Shares) -> None:
+        """Write the shares of the sets, by their clusters, beside what goes elsewhere."""
+        self._write(shares, self.weight())
+
+    def _write(self, shares: Shares, elsewhere: int) -> None:
+        item = self.objects.get("ConfigMap", TRAFFIC_MAP) or _empty()
+        data = dict(settings(shares, elsewhere))
+        if item.get("data") != data:
+            self.objects.write("ConfigMap", {**item, "data": data})
+
+    def _clusters(self) -> list[str]:
+        """Name the clusters that gateways have; the first gets what nobody else does."""
+        item = self.objects.get("ConfigMap", SETS_MAP) or {}
+        annotations = item.get("metadata", {}).get("annotations") or {}
+        if found := annotations.get(SETS_ANNOTATION, "").split():
+            return list(found)
+        raise ApplyError(
+            f"{self.objects.region}: ConfigMap {SETS_MAP} is missing, or does not say which sets "
+            "of releases serve. Bring the serving layer up with this k3fleet first: k3fleet up."
+        )
+
+    def _part(self, key: str) -> int:
         item = self.objects.get("ConfigMap", TRAFFIC_MAP) or {}
-        text = (item.get("data") or {}).get(_ELSEWHERE, "0")
+        text = (item.get("data") or {}).get(key, "0")
         if not text.isdigit() or int(text) > TOTAL_WEIGHT:
             raise ApplyError(
                 f"{self.objects.region}: ConfigMap {TRAFFIC_MAP} says {text!r}, which is no part "
                 "of the sessions. Remove it: then none is sent elsewhere."
             )
         return int(text)
-
-    def send(self, weight: int) -> None:
-        """Write the part; gateways take it within about a minute and a half."""
-        item = self.objects.get("ConfigMap", TRAFFIC_MAP) or _empty()
-        self.objects.write("ConfigMap", {**item, "data": dict(weights(weight))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

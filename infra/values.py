@@ -99,10 +99,11 @@ class ServingValues:
     shm_size: str
     replicas: tuple[ReplicaValues, ...]
     budgets: tuple[BudgetValues, ...]
-    frontend: FrontendValues | None  # None: the engine is no Dynamo worker
+    # One for each set of releases that replicas run; none: the engine is no Dynamo worker.
+    frontends: tuple[FrontendValues, ...]
     gateway: GatewayValues
     scheduling: SchedulingValues
-    scaling: FrontendScaling | None  # None: the Deployment says how many frontends there are
+    scaling: FrontendScaling | None  # None: the Deployments say how many frontends there are
     surroundings: tuple[Part, ...]
 
 
@@ -133,9 +134,10 @@ def platform_values(fleet: Fleet, region: RegionPlan, options: Options) -> Platf
 def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> ServingValues:
     """Compute the serving layer of one region."""
     namespace = options.namespace or fleet.spec.namespace
-    dynamo_namespace = f"{fleet.spec.name}-{region.name}"
-    releases = Releases(fleet, options, dynamo_namespace)
-    gateway = gateway_values(fleet, region.name, namespace, options)
+    releases = Releases(fleet, options, region.name)
+    frontends = _frontends(fleet, region, releases, options)
+    sets = [item.set for item in frontends]
+    gateway = gateway_values(fleet, region.name, namespace, sets, options)
     return ServingValues(
         fleet=fleet.spec.name,
         region=region.name,
@@ -161,11 +163,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
             for name, role in zip(rack.replica_names, rack.roles, strict=True)
         ),
         budgets=_budgets(fleet, region),
-        frontend=(
-            frontend_values(fleet, dynamo_namespace, options)
-            if fleet.release.engine.registers
-            else None
-        ),
+        frontends=frontends,
         gateway=gateway,
         scheduling=(
             SchedulingValues()
@@ -174,6 +172,18 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
         ),
         scaling=_scaling(fleet, options),
         surroundings=serving_surroundings(fleet, region, namespace, gateway.port, options),
+    )
+
+
+def _frontends(
+    fleet: Fleet, region: RegionPlan, releases: Releases, options: Options
+) -> tuple[FrontendValues, ...]:
+    if not fleet.release.engine.registers:
+        return ()
+    names = [name for rack in region.racks for name in rack.replica_names]
+    return tuple(
+        frontend_values(fleet, release, releases.namespace(release), options)
+        for release in releases.of_sets(names)
     )
 
 

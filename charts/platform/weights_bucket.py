@@ -1,27 +1,24 @@
 """Read a revision from an S3-compatible bucket, with nothing but the standard library.
 
-Beside stage-weights.py, in the same image. A request is signed (AWS Signature Version 4) with what
-the pod's environment has: keys from a Secret, or those that EKS Pod Identity hands out; without
-either it is sent as nobody's, to a bucket that anybody may read.
+Beside stage-weights.py, in the same image; weights_signing.py says who asks.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import http.client
 import json
-import os
 import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+from weights_signing import OPENER, TIMEOUT_S, BucketError, signature
 
 MANIFEST = "k3fleet-manifest.json"
 FORMAT = "k3fleet-weights/v1"
@@ -30,31 +27,13 @@ RESERVED = re.compile(r"\.cache|\.k3fleet.*|k3fleet-.*")
 
 Json = dict[str, Any]
 
-READ_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 256 * 1024  # of one look at the connection
 RANGE_BYTES = 256 * 1024 * 1024  # one request: a broken one costs no more
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 FILES_AT_ONCE = 8
 ATTEMPTS, PAUSE_S = 6, 2.0  # of one range; the pause doubles
-TIMEOUT_S = 60
-NO_PAYLOAD = hashlib.sha256(b"").hexdigest()
-
-
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no one elsewhere: urllib would take the signature and the session token along."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Refuse; the answer becomes an HTTPError."""
-
-
-OPENER = urllib.request.build_opener(NoRedirect)
-
-
-class BucketError(Exception):
-    """The bucket cannot give what it should; `passes`: asking again may help."""
-
-    def __init__(self, message: str, *, passes: bool = False) -> None:
-        super().__init__(message)
-        self.passes = passes
+# An answer that brings less in that time is given up: each byte resets TIMEOUT_S.
+FLOOR_BYTES, FLOOR_S = 1024 * 1024, 30.0
 
 
 def fetch(bucket: Json, item: Json, folder: Path) -> dict[str, str]:
@@ -151,9 +130,7 @@ def ask(bucket: Json, name: str, start: int, count: int) -> Iterator[bytes]:
     where = f"{bucket['url']}: {name}"
     try:
         with OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            while count > 0 and (chunk := answer.read(min(READ_BYTES, count))):
-                count -= len(chunk)
-                yield chunk
+            yield from pieces(answer, count, where)
     except urllib.error.HTTPError as error:
         fix = {403: "Check the rights of its key.", 404: "Run `k3fleet weights sync`."}
         raise BucketError(
@@ -165,47 +142,25 @@ def ask(bucket: Json, name: str, start: int, count: int) -> Iterator[bytes]:
         raise BucketError(told, passes=True) from error
 
 
-def signature(bucket: Json, url: str) -> dict[str, str]:
-    """Sign a GET (AWS documentation, "Create a signed AWS API request"); {} without keys."""
-    keys = credentials()
-    if keys is None:
-        return {}
-    parts = urlsplit(url)
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    signed = {"host": parts.netloc, "x-amz-content-sha256": NO_PAYLOAD, "x-amz-date": now}
-    if keys.get("token"):
-        signed["x-amz-security-token"] = keys["token"]
-    names = ";".join(sorted(signed))
-    lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
-    canonical = f"GET\n{parts.path}\n{parts.query}\n{lines}\n{names}\n{NO_PAYLOAD}"
-    scope = f"{now[:8]}/{bucket['region']}/s3/aws4_request"
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    key = f"AWS4{keys['secret']}".encode()
-    for step in (*scope.split("/"), f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"):
-        key = hmac.new(key, step.encode(), hashlib.sha256).digest()
-    proof = f"Credential={keys['id']}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
-    del signed["host"]  # urllib sends it
-    return {**signed, "Authorization": f"AWS4-HMAC-SHA256 {proof}"}
-
-
-def credentials() -> dict[str, str] | None:
-    """Find keys: of a Secret in the environment, or of EKS Pod Identity, anew each time."""
-    if key_id := os.environ.get("AWS_ACCESS_KEY_ID"):
-        secret, token = os.environ["AWS_SECRET_ACCESS_KEY"], os.environ.get("AWS_SESSION_TOKEN", "")
-        return {"id": key_id, "secret": secret, "token": token}
-    url = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    if not url:
-        return None
-    token = Path(os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text()
-    request = urllib.request.Request(url, headers={"Authorization": token})  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-            found = json.load(answer)
-        return {
-            "id": found["AccessKeyId"],
-            "secret": found["SecretAccessKey"],
-            "token": found["Token"],
-        }
-    except (OSError, ValueError, KeyError) as error:
-        told = f"Pod Identity: {type(error).__name__}. Check its agent on this node."
-        raise BucketError(told, passes=True) from error
+def pieces(
+    answer: Any, count: int, where: str, clock: Callable[[], float] = time.monotonic
+) -> Iterator[bytes]:
+    """Read what comes, as it comes; BucketError when it only trickles."""
+    came, waited_s = 0, 0.0
+    while count > 0:
+        began_s = clock()
+        piece = answer.read1(min(PIECE_BYTES, count))
+        waited_s += clock() - began_s
+        if not piece:
+            return
+        count -= len(piece)
+        came += len(piece)
+        yield piece
+        if came >= FLOOR_BYTES:
+            came, waited_s = 0, 0.0
+        elif waited_s >= FLOOR_S:
+            raise BucketError(
+                f"{where}: trickles: {came} bytes in {waited_s:.0f} s. "
+                "Look at the store and the way to it.",
+                passes=True,
+            )

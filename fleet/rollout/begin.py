@@ -63,12 +63,6 @@ def require_possible(fleet: Fleet, plan: RolloutPlan, old: Release, new: Release
             f"{fleet.path}: backend dgd: its replicas cannot be taken out of routing one by one "
             "yet. Use backend lws, or roll out by hand with `pulumi up`."
         )
-    if plan.mixing.apart:
-        raise ConfigError(
-            f"{where}: {listed(plan.mixing.apart)} must not differ between releases that one "
-            "router serves. Bring it out with a release that changes nothing of this, or drain "
-            "the region and start it anew with the release in the fleet file."
-        )
     if plan.mixing.region:
         raise ConfigError(
             f"{where}: {listed(plan.mixing.region)} would change frontends or gateway, which is "
@@ -114,6 +108,7 @@ def recorded(
                 wave=step.wave,
                 soak_s=plan.soaks_s[step.wave] if last[step.wave] == step.number else 0.0,
                 places=tuple(places[name] for name in step.replicas),
+                expected_s=round(step.times.total_s, 1),
             )
             for step in plan.steps
         ),

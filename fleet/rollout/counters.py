@@ -155,6 +155,7 @@ class Window:
     region: Counts
     new: ReplicaCounts
     old: ReplicaCounts | None  # None: no other release serves in the region
+    moving: bool = False  # sessions change over to the step's set, and begin there with no cache
 
 
 def between(before: Reading, now: Reading) -> Window:

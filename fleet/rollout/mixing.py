@@ -1,10 +1,6 @@
-"""Decide whether two releases may serve side by side in one router's namespace.
+"""Say how two releases differ for the frontends and the gateway of a region.
 
-A router that takes two releases for one model sends a session from the one to the other: its
-prefix is then not where the router believes it, or, where blocks are exchanged between
-replicas, it is there and wrong. Inside one Dynamo namespace all workers also need the same
-model card, or the frontend draws one of two sets by chance and loses its sessions (measured
-with Dynamo 1.6.1: 12 to 25 of 48 turns stayed, against 48 of 48 in one set).
+Why some of them are kept apart says `fleet.release_set`.
 """
 
 from __future__ import annotations
@@ -12,25 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fleet.release import Release
+from fleet.release_set import SIDE_BY_SIDE, under
 from fleet.release_text import Change, changes
 
-# What neither changes the bytes of a cached block nor the model card, by its path in a
-# release. Everything else keeps releases apart, so that a new field is safe before it is known.
-SIDE_BY_SIDE = (
-    "name",
-    "engine.image",  # the same engine version, built again; another version is a field of its own
-    "dynamo.image",
-    "max_num_seqs",
-    "max_batched_tokens",
-    "gpu_memory_utilization",
-    "drain_s",
-    "router",
-    "edge",
-    "frontend.tokenizer_cache_bytes",
-    "speculation",  # drafts are checked by the model: answers and its cache stay the same
-)
-# What frontends and gateway read; they serve all replicas of a region, so they change once.
-OF_THE_REGION = ("dynamo", "router", "frontend", "edge")
+# What frontends and gateway read. Frontends serve all replicas of a set, so they change once; a
+# new set brings frontends of its own. The gateway serves them all.
+OF_FRONTENDS = ("dynamo", "router", "frontend")
+OF_THE_GATEWAY = ("edge",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +23,7 @@ class Mixing:
 
     changes: tuple[Change, ...]
     apart: tuple[str, ...]  # paths that keep them apart
-    region: tuple[str, ...]  # paths that change frontends or gateway
+    region: tuple[str, ...]  # paths that change frontends that serve already, or the gateway
 
     @property
     def side_by_side(self) -> bool:
@@ -51,12 +35,10 @@ def mixing(old: Release, new: Release) -> Mixing:
     """Compare two releases; a release beside itself has no changes."""
     found = tuple(changes(old, new))
     paths = [change.path for change in found]
+    apart = tuple(path for path in paths if not under(path, SIDE_BY_SIDE))
+    shared = OF_THE_GATEWAY if apart else (*OF_FRONTENDS, *OF_THE_GATEWAY)
     return Mixing(
         changes=found,
-        apart=tuple(path for path in paths if not _under(path, SIDE_BY_SIDE)),
-        region=tuple(path for path in paths if _under(path, OF_THE_REGION)),
+        apart=apart,
+        region=tuple(path for path in paths if under(path, shared)),
     )
-
-
-def _under(path: str, roots: tuple[str, ...]) -> bool:
-    return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)

@@ -6,19 +6,29 @@ Pure: a fleet, what its replicas run and a release come in; nothing is touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.packing import pack_rack
 from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
+from fleet.release_set import release_set
+from fleet.rollout.apart import apart_cost
 from fleet.rollout.mixing import Mixing, mixing
-from fleet.rollout.strategy import Strategy
-from fleet.rollout.timing import StartTimes, StepCost, start_times, step_cost, wave_s
+from fleet.rollout.strategy import Assumed, Strategy
+from fleet.rollout.timing import (
+    StartTimes,
+    StepCost,
+    StepTimes,
+    start_times,
+    step_cost,
+    step_times,
+)
 from fleet.rollout.waves import RackUnits, Wave, cut_waves, units_of
 from fleet.schema import suggestion
+from fleet.traffic_shift import HEARD_S
 
 MAX_LISTED = 5  # fields in a line that a person reads
 
@@ -30,6 +40,7 @@ class PlannedStep:
     number: int  # from 1, over all waves
     wave: str
     starts_s: float  # after the start of the rollout
+    times: StepTimes
     replicas: tuple[str, ...]
     serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
     costs: Mapping[str, StepCost]
@@ -43,10 +54,12 @@ class RolloutPlan:
     new: str
     steps: tuple[PlannedStep, ...]
     soaks_s: Mapping[str, float]
-    times: StartTimes
+    times: StepTimes  # of one replica, behind the gates of the first wave
     total_s: float
     one_by_one_s: float  # the same replicas behind one another, without any wave
     mixing: Mixing
+    sets: tuple[str, str]  # of the old and the new release; the same where they are side by side
+    frontends: int  # of each set in each region
     unchanged: int  # replicas that run the new release already
     warnings: tuple[str, ...]
 
@@ -75,19 +88,26 @@ def plan_rollout(
         for rack in region.racks
     ]
     waves = cut_waves(racks, strategy)
-    times = start_times(fleet.model, fleet.release, new, strategy.assumed)
+    start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
-    steps = _planned(waves, times, totals, strategy)
+    mix = mixing(fleet.release, new)
+    steps = _planned(waves, start, totals, strategy)
+    if mix.apart:
+        steps = tuple(_kept_apart(steps, strategy.assumed))
+    soaks_s: dict[str, float] = {wave.spec.scope: wave.spec.soak_s for wave in waves}
+    single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
         old=fleet.release_id,
         new=target,
         steps=steps,
-        soaks_s={wave.spec.scope: wave.spec.soak_s for wave in waves},
-        times=times,
-        total_s=sum(wave_s(wave, times) for wave in waves),
-        one_by_one_s=moving * times.total_s,
-        mixing=(mix := mixing(fleet.release, new)),
+        soaks_s=soaks_s,
+        times=single,
+        total_s=sum(step.times.total_s for step in steps) + sum(soaks_s.values()),
+        one_by_one_s=moving * single.total_s,
+        mixing=mix,
+        sets=(release_set(fleet.release), release_set(new)),
+        frontends=fleet.spec.frontends.replicas,
         unchanged=sum(totals.values()) - moving,
         warnings=_warnings(mix, bool(steps)),
     )
@@ -121,18 +141,20 @@ def _rack_units(
 
 
 def _planned(
-    waves: tuple[Wave, ...], times: StartTimes, totals: Mapping[str, int], strategy: Strategy
+    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
 ) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     clock_s = 0.0
     for wave in waves:
         for step in wave.steps:
             away = Counter(slot.region for slot in step.replicas)
+            times = step_times(away, totals, start, wave.spec.gates, strategy.assumed)
             planned.append(
                 PlannedStep(
                     number=len(planned) + 1,
                     wave=wave.spec.scope,
                     starts_s=clock_s,
+                    times=times,
                     replicas=tuple(slot.name for slot in step.replicas),
                     serving={
                         name: (totals[name] - gone, totals[name]) for name, gone in away.items()
@@ -148,12 +170,41 @@ def _planned(
     return tuple(planned)
 
 
+def _kept_apart(steps: tuple[PlannedStep, ...], assumed: Assumed) -> Iterator[PlannedStep]:
+    """Say of steps what they are between two sets: sessions that move, and gateways to wait for."""
+    moving: Counter[str] = Counter()
+    for step in steps:
+        moving.update({name: total - left for name, (left, total) in step.serving.items()})
+    late_s, moved = 0.0, Counter[str]()
+    for step in steps:
+        costs, waits = {}, 0
+        for name, (left, total) in step.serving.items():
+            done = total - moving[name] + moved[name]
+            costs[name] = apart_cost(total - left, total, done, assumed)
+            # Until all gateways know a set, before its first session and before its last replica.
+            waits += (done == 0) + (done + total - left == total)
+            moved[name] += total - left
+        times = replace(step.times, register_s=step.times.register_s + waits * HEARD_S)
+        yield replace(step, starts_s=step.starts_s + late_s, times=times, costs=costs)
+        late_s += waits * HEARD_S
+
+
+def _single(
+    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
+) -> StepTimes:
+    """Say how long one replica takes alone, in the smallest region: the slowest gates."""
+    gates = waves[0].spec.gates if waves else strategy.waves[0].gates
+    name = min(totals, key=lambda region: totals[region], default="")
+    return step_times({name: 1}, {name: totals.get(name, 1)}, start, gates, strategy.assumed)
+
+
 def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:
     warnings = []
     if mix.apart and moves:
         warnings.append(
-            f"the releases must not share a router ({listed(mix.apart)}): while both serve, "
-            "each needs a Dynamo namespace of its own, and a gateway that keeps a session on one."
+            f"the releases must not share a router ({listed(mix.apart)}): the new one gets "
+            "frontends of its own, and every session changes over to them once, with a cold "
+            "prefill."
         )
     if mix.region and moves:
         warnings.append(
@@ -176,6 +227,8 @@ def rollout_json(plan: RolloutPlan) -> dict[str, object]:
         "new": plan.new,
         "side_by_side": plan.mixing.side_by_side,
         "kept_apart_by": list(plan.mixing.apart),
+        "sets": {"old": plan.sets[0], "new": plan.sets[1]},
+        "frontends_per_set": plan.frontends,
         "region_changes": list(plan.mixing.region),
         "changes": [asdict(change) for change in plan.mixing.changes],
         "steps": [asdict(step) for step in plan.steps],

@@ -47,6 +47,7 @@ class RecordedStep(FileModel):
 
     wave: Text
     soak_s: float = 0.0  # after it, when it is the last of its wave
+    expected_s: float | None = None  # of it without the soak, as the plan estimated
     places: tuple[Place, ...] = ()
     shared: Text | None = None  # the region whose frontends and gateway it changes
 

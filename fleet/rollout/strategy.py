@@ -78,6 +78,17 @@ class Assumed(FileModel):
     warm_up_s: Seconds = Field(default=420.0, alias="warm_up")  # graphs, kernels and autotuning
     # Share of the drain budget that is used: most streams end long before the last one.
     drain_share: Share = 1.0
+    # Preflight, assignment and Pulumi, of one region: 4 s of CPU, and what the API server takes.
+    update_s: Seconds = Field(default=10.0, alias="update")
+    # From Ready until all frontends have it.
+    register_s: Seconds = Field(default=5.0, alias="register")
+    # Our own: a chat and two rounds of five questions, one of them with reasoning.
+    questions_s: Seconds = Field(default=30.0, alias="questions")
+    # Of one replica: 260 sessions that send a request each 78 s (public traces of agents).
+    requests_per_s: Annotated[float, Strict(), Field(gt=0)] = 3.3
+    # Of those, what a replica gets while its gates watch: its sessions have gone elsewhere, and
+    # new ones come at the pace at which sessions end. Not measured on a fleet.
+    returning_share: Annotated[float, Strict(), Field(gt=0, le=1)] = 0.25
     sessions_per_replica: Count = 260
     context_tokens: Positive = 110_000
     prefill_tokens_per_s: Positive = 15_000  # of one replica

@@ -1,21 +1,20 @@
 """Estimate how long a step takes and what it costs in cache, from a strategy's assumptions.
 
-time of a step = drain + read weights + warm-up + settle, since its replicas go through it
-together; a wave adds its soak. The formula without `settle` is that of the field: a rack of
-nine, one at a time, with 15 + 5 + 7 minutes takes 4.05 h.
+A step = for each of its regions, one after the other: drain, update, questions, the traffic that
+its gates need; and once, since its replicas go through it together: read weights, warm up,
+register. A wave adds its soak. With drain, weights and warm-up alone the formula is that of the
+field: a rack of nine, one at a time, with 15 + 5 + 7 minutes takes 4.05 h.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.model import Model
 from fleet.release import Release
-from fleet.rollout.strategy import Assumed
-from fleet.rollout.waves import Wave
+from fleet.rollout.strategy import Assumed, Gates
 
-# Registration, the direct smoke and the requests that the gates need, in live traffic.
-SETTLE_S = 120.0
 # Moving x % of the sessions lowers the hit rate by about 0.9 x points for one turn each.
 HIT_POINTS_PER_SHARE = 0.9
 
@@ -37,12 +36,32 @@ class StartTimes:
     drain_s: float
     load_s: float
     warm_up_s: float
-    settle_s: float = SETTLE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Parts of a step, of all its regions together."""
+
+    drain_s: float
+    update_s: float
+    load_s: float
+    warm_up_s: float
+    register_s: float
+    questions_s: float
+    gates_s: float
 
     @property
     def total_s(self) -> float:
         """All of it, one after the other."""
-        return self.drain_s + self.load_s + self.warm_up_s + self.settle_s
+        return (
+            self.drain_s
+            + self.update_s
+            + self.load_s
+            + self.warm_up_s
+            + self.register_s
+            + self.questions_s
+            + self.gates_s
+        )
 
 
 def start_times(model: Model, old: Release, new: Release, assumed: Assumed) -> StartTimes:
@@ -57,9 +76,36 @@ def start_times(model: Model, old: Release, new: Release, assumed: Assumed) -> S
     )
 
 
-def wave_s(wave: Wave, times: StartTimes) -> float:
-    """Say how long a wave takes, with its soak."""
-    return len(wave.steps) * times.total_s + wave.spec.soak_s
+def step_times(
+    away: Mapping[str, int],
+    totals: Mapping[str, int],
+    start: StartTimes,
+    gates: Gates,
+    assumed: Assumed,
+) -> StepTimes:
+    """Say how long a step takes: `away` has its replicas by region, `totals` all of the regions."""
+    regions = len(away)
+    return StepTimes(
+        drain_s=start.drain_s * regions,
+        update_s=assumed.update_s * regions,
+        load_s=start.load_s,
+        warm_up_s=start.warm_up_s,
+        register_s=assumed.register_s,
+        questions_s=assumed.questions_s * sum(away.values()),
+        gates_s=sum(window_s(gone, totals[name], gates, assumed) for name, gone in away.items()),
+    )
+
+
+def window_s(away: int, replicas: int, gates: Gates, assumed: Assumed) -> float:
+    """Say how long a region's traffic takes to be enough for its gates.
+
+    Frontends count the requests of all replicas. Those of the step have lost their sessions: they
+    get `returning_share` of the requests that one has otherwise, until new sessions have come.
+    """
+    rate = assumed.requests_per_s
+    all_of_them = gates.min_requests / (rate * max(replicas - away, 1))
+    of_the_new = gates.min_replica_requests / (rate * assumed.returning_share * away)
+    return max(all_of_them, of_the_new)
 
 
 def step_cost(leaving: int, replicas: int, assumed: Assumed) -> StepCost:

@@ -25,6 +25,25 @@ class TokenBucket:
         return max(0.0, -self._free / self._rate)
 
 
+class Floor:
+    """Tells a store that trickles from one that is slow: some bytes have to come in a while.
+
+    Only time spent waiting for the store counts, so a limit of our own never looks like its fault.
+    """
+
+    def __init__(self, least_bytes: int, within_s: float) -> None:
+        self._least_bytes, self._within_s = least_bytes, within_s
+        self._came, self._waited_s = 0, 0.0
+
+    def holds(self, count: int, waited_s: float) -> bool:
+        """Count bytes and how long they took; False when too few came in too long a time."""
+        self._came += count
+        self._waited_s += waited_s
+        if self._came >= self._least_bytes:
+            self._came, self._waited_s = 0, 0.0
+        return self._waited_s < self._within_s
+
+
 class Meter:
     """Adds up what is done, and knows how fast it went lately."""
 

@@ -7,7 +7,7 @@ request once, because an answer that got lost does not mean that nothing was bou
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,6 +97,17 @@ def check_account(access: AwsAccess, region: str, wanted: str) -> None:
             f"aws {region}: the credentials are of account {found}, the fleet file says {wanted}. "
             "Log in to the other account, or correct cluster.account."
         )
+
+
+def given(answer: Mapping[str, Any], name: str, where: str) -> Any:
+    """Take something out of an answer that it has to have."""
+    value = answer.get(name)
+    if value is None:
+        raise CloudError(
+            f"{where}: AWS's answer has no {name}. Look for a proxy or another AWS_ENDPOINT_URL on "
+            "the way; if there is none, update k3fleet."
+        )
+    return value
 
 
 def error_code(error: ClientError) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.capacity.blocks import Block, Health
-from infra.capacity.aws_access import AwsAccess, translated
+from infra.capacity.aws_access import AwsAccess, given, translated
 
 
 def read_blocks(access: AwsAccess, region: str) -> list[Block]:
@@ -29,7 +29,8 @@ def with_health(access: AwsAccess, region: str, blocks: Iterable[Block]) -> list
     with translated(f"aws {region}"):
         pages = client.get_paginator("describe_capacity_block_status").paginate()
         raw = [item for page in pages for item in page.get("CapacityBlockStatuses", [])]
-    health = {item["CapacityBlockId"]: _health(item) for item in raw}
+    where = f"aws {region}: health of blocks"
+    health = {given(item, "CapacityBlockId", where): _health(item) for item in raw}
     return [replace(block, health=health.get(block.id)) for block in blocks]
 
 
@@ -45,7 +46,7 @@ def block_of(raw: Mapping[str, Any], region: str) -> Block:
         state=raw.get("State", "unknown"),
         starts_at=raw.get("StartDate"),
         ends_at=raw.get("EndDate"),
-        tags={tag["Key"]: tag.get("Value", "") for tag in raw.get("Tags", ())},
+        tags={tag.get("Key", ""): tag.get("Value", "") for tag in raw.get("Tags", ())},
     )
 
 

@@ -38,10 +38,12 @@ def settle_open_orders(
 ) -> list[tuple[Order, Receipt]]:
     """Find out how earlier orders ended, and give those that turn out to be bought.
 
-    Raises UnclearPurchaseError for one that cannot be told and is not abandoned.
+    Raises UnclearPurchaseError for one that cannot be told and is not abandoned, ConfigError for
+    one that is to be abandoned and is not open.
     """
-    found = []
-    for order in receipts.open_orders():
+    found, orders = [], receipts.open_orders()
+    _require_open(receipts, orders, abandon)
+    for order in orders:
         receipt = settle(till_of(access, order), order, receipts, clock)
         if receipt is not None:
             found.append((order, receipt))
@@ -57,6 +59,19 @@ def settle_open_orders(
                 f"it was begun, --abandon {order.id} gives it up."
             )
     return found
+
+
+def _require_open(receipts: Receipts, orders: Sequence[Order], abandon: Collection[str]) -> None:
+    """Refuse a slip in an order's name: whoever gave it believes that the order is given up."""
+    known = {order.id for order in orders}
+    ended = {receipt.order: receipt.outcome for receipt in receipts.receipts()}
+    for name in abandon:
+        if name not in known:
+            what = f"has ended: {ended[name]}" if name in ended else "is no order made here"
+            raise ConfigError(
+                f"--abandon {name}: {what}. Nothing was bought. Open orders: "
+                f"{', '.join(sorted(known)) or 'none'}. Name one of them, or leave it out."
+            )
 
 
 def require_no_idle_blocks(

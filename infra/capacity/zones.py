@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.capacity.aws_access import AwsAccess, translated
+from infra.capacity.aws_access import AwsAccess, given, translated
 
 OPTED_OUT = "not-opted-in"
 # Quotas of capacity blocks are told by name: their codes are not documented.
@@ -35,16 +35,18 @@ def read_zones(access: AwsAccess, region: str) -> dict[str, Zone]:
     """List all zones of a region by name, those without opt-in too."""
     with translated(f"aws {region}"):
         answer = access.asking("ec2", region).describe_availability_zones(AllAvailabilityZones=True)
-    zones = [
-        Zone(
-            name=raw["ZoneName"],
-            group=raw.get("GroupName") or raw["ZoneName"],
-            kind=raw.get("ZoneType") or "availability-zone",
-            status=raw.get("OptInStatus") or "unknown",
-        )
-        for raw in answer.get("AvailabilityZones", [])
-    ]
+    zones = [_zone(raw, region) for raw in answer.get("AvailabilityZones", [])]
     return {zone.name: zone for zone in zones}
+
+
+def _zone(raw: dict[str, Any], region: str) -> Zone:
+    name = given(raw, "ZoneName", f"aws {region}: zones")
+    return Zone(
+        name=name,
+        group=raw.get("GroupName") or name,
+        kind=raw.get("ZoneType") or "availability-zone",
+        status=raw.get("OptInStatus") or "unknown",
+    )
 
 
 def opt_in(access: AwsAccess, region: str, group: str) -> None:

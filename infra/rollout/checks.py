@@ -11,6 +11,8 @@ from typing import Any
 
 from fleet.rollout.strategy import Floor
 from fleet.rollout.waves import serving_at_least
+from infra.frontend import KINDS as FRONTEND_KINDS
+from infra.frontend import frontend_name
 from infra.stack_events import Touched
 
 # Of the errors that a frontend counts, these are the client's own.
@@ -34,6 +36,7 @@ class EnginePod:
     routed: bool
     address: str | None
     node: str = ""  # "": not placed yet
+    set: str = ""  # of releases that the same frontends serve
 
 
 def floor_broken(
@@ -98,20 +101,41 @@ def weights_missing(
     )
 
 
-def touches_others(touched: Iterable[Touched], step: Collection[str]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetsTurn:
+    """Which sets of releases come into a region with a step's first replica, or leave it."""
+
+    comes: frozenset[str] = frozenset()
+    goes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, others: Collection[str], target: str, either: Collection[str]) -> SetsTurn:
+        """Compare the sets of all other replicas with the one that the step leads to.
+
+        `either`: the sets of the rollout's two releases; what became of a third is no step's doing.
+        """
+        return cls(
+            comes=frozenset({target}) - frozenset(others),
+            goes=frozenset(either) - {target} - frozenset(others),
+        )
+
+
+def touches_others(
+    touched: Iterable[Touched], step: Collection[str], turn: SetsTurn = SetsTurn()
+) -> str:
     """Say what an update does beside its replicas' own objects, or does to them by deleting.
 
-    New ConfigMaps come with a new release, and those of the old one go with its last replica.
+    New ConfigMaps come with a new release, and those of the old one go with its last replica; so
+    do the frontends of a set.
     """
+    allowed = {("LeaderWorkerSet", name, how) for name in step for how in ("update", "create")}
+    for sets, how in ((turn.comes, "create"), (turn.goes, "delete")):
+        allowed |= {(kind, frontend_name(set_), how) for set_ in sets for kind in FRONTEND_KINDS}
     return listed(
         f"{item.operation} {item.kind} {item.name}"
         for item in touched
         if item.kind != "ConfigMap"
-        and not (
-            item.kind == "LeaderWorkerSet"
-            and item.name.rpartition("/")[2] in step
-            and item.operation in ("update", "create")
-        )
+        and (item.kind, item.name.rpartition("/")[2], item.operation) not in allowed
     )
 
 

@@ -22,6 +22,7 @@ from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
 from fleet.errors import ApplyError, ClusterError
+from fleet.traffic_shift import HEARD_S
 from infra.frontend import PORT as FRONTEND_PORT
 from infra.kubeconfig import DENIED, NO_ANSWER, REQUEST_S, open_client, read_config, told
 from infra.rollout.checks import EnginePod
@@ -31,6 +32,7 @@ ROUTED_LABEL = "k3fleet.io/routed"
 REPLICA_LABEL = "k3fleet.io/replica"
 RACK_LABEL = "k3fleet.io/rack"
 RELEASE_LABEL = "k3fleet.io/release"
+SET_LABEL = "k3fleet.io/set"
 REGION_LABEL = "k3fleet.io/region"
 FLEET_LABEL = "k3fleet.io/fleet"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -57,6 +59,7 @@ class Cluster:
     reach: Callable[[str], str] | None = None
     context: str | None = None  # of the kubeconfig; None: its current one
     go_on: str = "k3fleet rollout resume"  # what to type once the API server is well again
+    heard_s: float = HEARD_S  # until all pods see a ConfigMap that has changed
 
     @cached_property
     def client(self) -> Client:
@@ -106,13 +109,12 @@ class Cluster:
             pods = list(self.client.list(Pod, labels={REPLICA_LABEL: None}))
         return tuple(engine_pod(_plain(pod)) for pod in pods)
 
-    def frontends(self) -> tuple[Endpoint, ...]:
-        """Give the ways to the frontends that are Ready."""
+    def frontends(self, set_: str = "") -> tuple[Endpoint, ...]:
+        """Give the ways to the frontends that are Ready: of a set, or of all."""
+        labels: dict[str, Any] = {"app.kubernetes.io/name": "frontend"}
+        labels |= {SET_LABEL: set_} if set_ else {}
         with self.api():
-            pods = [
-                _plain(pod)
-                for pod in self.client.list(Pod, labels={"app.kubernetes.io/name": "frontend"})
-            ]
+            pods = [_plain(pod) for pod in self.client.list(Pod, labels=labels)]
         found = [
             self.endpoint(p["metadata"]["name"], p["status"]["podIP"], FRONTEND_PORT)
             for p in pods
@@ -248,6 +250,7 @@ def engine_pod(raw: Mapping[str, Any]) -> EnginePod:
         routed=labels.get(ROUTED_LABEL) == "true",
         address=status.get("podIP"),
         node=raw.get("spec", {}).get("nodeName", ""),
+        set=labels.get(SET_LABEL, ""),
     )
 
 

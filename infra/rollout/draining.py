@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.rollout.checks import listed
 from infra.rollout.driver import Result
 from infra.rollout.part import Part
+from infra.rollout.sharing import leave
 from infra.rollout.verdicts import OK, unsure
 
 # A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
@@ -14,7 +15,13 @@ HEARD_S = 2.0
 
 
 def drain(part: Part) -> Result:
-    """Take the replicas out of routing, then let their streams end within the drain budget."""
+    """Take the replicas out of routing, then let their streams end within the drain budget.
+
+    Where another set of releases can have their sessions, those go there first.
+    """
+    waited = leave(part)
+    if waited.how != "held":
+        return unsure(waited)
     part.route(on=False)
     leaders = [pod for pod in part.region.leaders() if pod.replica in part.replicas]
     names = {pod.name for pod in leaders}

@@ -6,7 +6,7 @@ waited for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.rollout.answers import Asked, broken, counted
 from fleet.rollout.counters import Reading, between, lifetime
@@ -91,7 +91,7 @@ class _Watch:
     def _judge(self) -> Judgement:
         return judge(
             so_far=between(self.first, self.last).region,
-            window=between(self.opened, self.last),
+            window=replace(between(self.opened, self.last), moving=self.part.apart),
             baseline=lifetime(self.first.frontends.values()),
             gates=self.gates,
             age_s=self.last.at_s - self.first.at_s,

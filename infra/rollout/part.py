@@ -25,6 +25,18 @@ class Part:
     waiter: Waiter
     require_held: Callable[[str], None]
     forwards: bool = True  # towards the new release, whose replicas are to be judged
+    # The sets of the rollout's two releases: one, or two that are kept apart.
+    sets: frozenset[str] = frozenset()
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two releases have frontends of their own, and sessions have to move."""
+        return len(self.sets) > 1
+
+    @property
+    def target_set(self) -> str:
+        """The set that the step leads to."""
+        return self.region.stack.set_of(self.action.target)
 
     def hold(self) -> None:
         """Make sure, before a touch, that the region is still ours."""
@@ -62,10 +74,14 @@ class Part:
         return found
 
     def other_cards(self) -> str:
-        """Say where the step's replicas registered another model than those of another release."""
+        """Say where the step's replicas registered another model than those of another release.
+
+        Those of another set have frontends of their own, and may have another card.
+        """
         cards, target = self.region.cluster.cards(), self.action.target
         leaders = [pod for pod in self.region.leaders() if pod.name in cards]
-        others = [pod for pod in leaders if pod.release != target]
+        own = {pod.set for pod in leaders if pod.release == target}
+        others = [pod for pod in leaders if pod.release != target and pod.set in own]
         return listed(
             f"{pod.replica}: its model card differs from that of {others[0].replica}: {why}"
             for pod in leaders

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from fleet.release import Release
+from fleet.release_set import release_set
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import Reading, ReplicaCounts
 from infra.engine import SYSTEM_PORT
+from infra.gateway import cluster_of
 from infra.rollout import metrics
 from infra.rollout.checks import EnginePod, listed
 from infra.rollout.cluster import Cluster
 from infra.rollout.endpoint import Endpoint
+from infra.rollout.objects import ClusterObjects
 from infra.rollout.stack import Stack
+from infra.traffic import RegionTraffic
 
 # Replicas of another release that the new ones are compared with: enough to be a fair sample, and
 # few enough to be read every two seconds.
 MOST_OTHERS = 16
 MOST_AT_ONCE = 8
+NO_FRONTEND = "no frontend is Ready"
 
 _T = TypeVar("_T")
 
@@ -68,6 +74,22 @@ class SiteRegion:
             if pod.ready and pod.name in routed and pod.name in workers
         )
 
+    @property
+    def traffic(self) -> RegionTraffic:
+        """Where the sessions of the region's clients go."""
+        return RegionTraffic(objects=ClusterObjects(self.cluster))
+
+    def serving_sets(self, without: Collection[str] = ()) -> Mapping[str, int]:
+        """Count the replicas that serve by their set's cluster at the gateway; leave some out."""
+        serving = self.serving() - frozenset(without)
+        return Counter(cluster_of(pod.set) for pod in self.leaders() if pod.replica in serving)
+
+    def frontends_missing(self, set_: str) -> str:
+        """Say whether some of a set's frontends are not Ready."""
+        wanted = self.stack.fleet.spec.frontends.replicas
+        found = len(self.cluster.frontends(set_))
+        return "" if found >= wanted else f"{found} of {wanted} frontends of set {set_} are Ready"
+
     def streams(self, replicas: Collection[str]) -> str:
         """Say on how many requests replicas still work; one that is not Ready has none to keep."""
         busy = []
@@ -86,13 +108,13 @@ class SiteRegion:
 
     def silent(self, replicas: Collection[str]) -> str:
         """Say which replicas do not answer at which frontend."""
-        frontends = self.cluster.frontends()
-        if not frontends:
-            return "no frontend is Ready"
         workers = self.cluster.workers()
         silent = []
         for pod in self.leaders():
             if pod.replica in replicas:
+                frontends = self.cluster.frontends(pod.set)
+                if not frontends:
+                    return NO_FRONTEND
                 worker = workers.get(pod.name)
                 silent += [
                     f"{pod.replica} does not answer at frontend {frontend.pod}"
@@ -104,10 +126,10 @@ class SiteRegion:
 
     def probed(self, replicas: Collection[str], release: str) -> Asked:
         """Ask each replica what has known answers, through one frontend."""
-        frontends, workers = self.cluster.frontends(), self.cluster.workers()
+        runs, workers = self.stack.release(release), self.cluster.workers()
+        frontends = self.cluster.frontends(release_set(runs))
         if not frontends:
-            return Asked(wrong=("no frontend is Ready",))
-        runs = self.stack.release(release)
+            return Asked(wrong=(NO_FRONTEND,))
         asked = Asked()
         for pod in self.leaders():
             if pod.replica in replicas and pod.name in workers:

@@ -17,6 +17,7 @@ from fleet.rollout.record import Phase, Started
 from fleet.rollout.state import Do
 from fleet.rollout.strategy import Gates
 from infra.rollout.checks import (
+    SetsTurn,
     differs,
     floor_broken,
     listed,
@@ -30,6 +31,7 @@ from infra.rollout.driver import Result
 from infra.rollout.judging import smoke, watched
 from infra.rollout.part import Part, named
 from infra.rollout.region import SiteRegion
+from infra.rollout.sharing import come, retreat, strewn
 from infra.rollout.verdicts import OK, left_alone, unsure, verdict
 from infra.rollout.waiting import Waiter
 
@@ -66,7 +68,7 @@ class RegionsSite:
             "ready": self._ready,
             "registered": self._registered,
             "smoke": self._smoke,
-            "restore": self._registered,  # again: the smoke may have taken a while
+            "restore": self._restore,
             "gates": self._gates,
             "soak": self._soak,
         }
@@ -85,15 +87,20 @@ class RegionsSite:
                 waiter=self.waiter(stop),
                 forwards=action.target == self.started.new,
                 require_held=self.require_held,
+                sets=self._sets(self.regions[name]),
             )
             result = self._patiently(part)
             if result.outcome == "failed" and action.phase in IN_ROUTING:
+                retreat(part)
                 part.route(on=False)
                 result = Result("failed", f"{result.why}; taken out of routing")
             if result.outcome != "ok":
                 return Result(result.outcome, f"{name}: {result.why}")
             notes += [f"{name}: {result.why}"] if result.why else []
         return Result("ok", listed(notes))
+
+    def _sets(self, region: SiteRegion) -> frozenset[str]:
+        return frozenset(map(region.stack.set_of, (self.started.old, self.started.new)))
 
     def _patiently(self, part: Part) -> Result:
         """Do a phase, and do it again when an API server was away meanwhile and is back."""
@@ -121,6 +128,8 @@ class RegionsSite:
         waited = part.waiter.until(part.locked, LOCKED_S)
         if waited.how != "held":
             return unsure(waited)
+        if part.forwards and (wrong := strewn(part)):
+            return Result("inconclusive", wrong)
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
             return Result("inconclusive", left_alone(named(by_hand)))
@@ -164,7 +173,8 @@ class RegionsSite:
             # A state that may be wrong, or a fight over fields, is for the engine to judge.
             only = None if refresh or force else stack.own_targets(part.replicas)
             preview = None if only else stack.preview(refresh=refresh, force=force)
-        if preview and (others := touches_others(preview.touched, part.replicas)):
+        turn = SetsTurn.of(stack.sets(part.replicas), part.target_set, part.sets)
+        if preview and (others := touches_others(preview.touched, part.replicas, turn)):
             return Result(
                 "inconclusive",
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
@@ -192,10 +202,12 @@ class RegionsSite:
     def _ready(self, part: Part) -> Result:
         target = part.action.target
         nodes = part.region.stack.release(target).nodes
-        waited = part.waiter.until(
-            lambda: pods_missing(part.region.cluster.engines(), part.replicas, target, nodes),
-            self.started.deadlines.ready_s,
-        )
+
+        def missing() -> str:
+            found = pods_missing(part.region.cluster.engines(), part.replicas, target, nodes)
+            return found or (part.region.frontends_missing(part.target_set) if part.apart else "")
+
+        waited = part.waiter.until(missing, self.started.deadlines.ready_s)
         return verdict(waited, "after the deadline `ready`")
 
     def _registered(self, part: Part) -> Result:
@@ -208,6 +220,14 @@ class RegionsSite:
         if waited.how == "held" and part.forwards and (other := part.other_cards()):
             return Result("failed", f"must not serve beside the others: {other}")
         return verdict(waited, "after the deadline `registered`")
+
+    def _restore(self, part: Part) -> Result:
+        """Look again, since the smoke may have taken a while; then sessions may come."""
+        registered = self._registered(part)
+        if registered.outcome != "ok":
+            return registered
+        waited = come(part)
+        return OK if waited.how == "held" else unsure(waited)
 
     def _smoke(self, part: Part) -> Result:
         return smoke(part, self._limits(part))

@@ -11,7 +11,9 @@ import yaml
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
+from fleet.plan import make_plan
 from fleet.release import Release, release_id
+from fleet.release_set import release_set
 from infra.outputs import Remembered
 from infra.render import KubeObject, render_region
 from infra.rollout.narrow import own_targets
@@ -26,6 +28,7 @@ from infra.settings import (
 from infra.stack_process import Track, run_tracks
 from infra.stacks import How, StackRunner, UpResult
 from infra.staging import node_labels
+from infra.values import assigned_releases, region_plan
 
 PROJECT = "k3fleet-serving"
 
@@ -180,6 +183,19 @@ class Stack:
             for item in render_region(self.fleet, settings.region, "serving", options)
             if item["kind"] == "LeaderWorkerSet"
         }
+
+    def sets(self, without: Collection[str]) -> frozenset[str]:
+        """Name the sets of the releases that a region's other replicas are to run."""
+        settings = self._settings()
+        region = region_plan(make_plan(self.fleet), settings.region)
+        assigned = assigned_releases(self.fleet, region, settings.options)
+        ids = {identity for name, identity in assigned.items() if name not in without}
+        known = {**settings.options.releases, self.fleet.release_id: self.fleet.release}
+        return frozenset(release_set(known[identity]) for identity in ids)
+
+    def set_of(self, identity: str) -> str:
+        """Name the set that a release belongs to."""
+        return release_set(self.release(identity))
 
     def weights_labels(self, identity: str) -> Mapping[str, str]:
         """Give the labels of nodes that hold a release's weights; none where others bring them."""

@@ -2,15 +2,18 @@
 
 It is made only where there is none, and renewed and taken over only as the object that was read
 (If-None-Match, If-Match): of two who try at once, the store lets one. Its age is told by the
-store's own clock.
+store's own clocks; where those cannot be right (no date, or one in the future: stores of several
+machines), it is watched for as long as a dead one would keep it. No clock of ours has a say.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from fleet.errors import BusyError, FleetError
 from infra.rollout.lease import Holder, Time
@@ -21,6 +24,7 @@ LOCK = "k3fleet-sync.lock"
 # A store may be away for a minute; a killed holder of this machine is noticed at once.
 LENGTH_S = 180.0
 RENEW_S = 20.0
+WATCH_S = 5.0  # between two looks at a lock whose age is not known
 _RISKY_S = LENGTH_S - 2 * RENEW_S
 _MAX_BYTES = 4096
 
@@ -28,8 +32,10 @@ _MAX_BYTES = 4096
 class BucketLock:
     """The lock of one folder, as one process has it or wants it."""
 
-    def __init__(self, store: Store, me: Holder, time: Time) -> None:
-        self._store, self._me, self._time = store, me, time
+    def __init__(
+        self, store: Store, me: Holder, time: Time, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._store, self._me, self._time, self._say = store, me, time, say
         self._key = store.key(LOCK)
         self._tag = ""
         self._lost = ""
@@ -59,12 +65,12 @@ class BucketLock:
             )
 
     def _acquire(self) -> None:
-        found = self._store.small(self._key, _MAX_BYTES)
+        found = self._found()
         if found is not None and not self._is_free(found):
+            heard = f"{max(found.age_s or 0, 0):.0f} s ago"
             raise BusyError(
-                f"{self._store.place}: {_holder(found)[0]} works on it, heard of "
-                f"{max(found.age_s, 0):.0f} s ago. Wait for it; a dead one's lock is free after "
-                f"{LENGTH_S:.0f} s."
+                f"{self._store.place}: {_holder(found)[0]} works on it, heard of {heard}. "
+                f"Wait for it; a dead one's lock is free after {LENGTH_S:.0f} s."
             )
         try:
             self._tag = self._write("" if found is None else found.etag)
@@ -76,7 +82,28 @@ class BucketLock:
 
     def _is_free(self, found: Small) -> bool:
         _, process = _holder(found)
-        return process == self._me.process or found.age_s > LENGTH_S or self._me.is_gone(process)
+        if process == self._me.process or self._me.is_gone(process):
+            return True
+        return found.age_s is not None and found.age_s > LENGTH_S
+
+    def _found(self) -> Small | None:
+        """Read the lock, and watch it where its age is not known."""
+        found = self._store.small(self._key, _MAX_BYTES)
+        if found is None or self._is_free(found):
+            return found
+        if found.age_s is not None and found.age_s > -RENEW_S:
+            return found
+        self._say(
+            f"{self._store.place}: the age of its lock {LOCK} cannot be told by its date; watching "
+            f"for {LENGTH_S:.0f} s whether {_holder(found)[0]} renews it"
+        )
+        until_s = self._time.clock() + LENGTH_S
+        while self._time.clock() < until_s:
+            self._time.pause(WATCH_S)
+            now = self._store.small(self._key, _MAX_BYTES)
+            if now is None or now.etag != found.etag:
+                return now
+        return replace(found, age_s=math.inf)
 
     def _write(self, only: str) -> str:
         content = {

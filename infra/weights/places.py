@@ -85,13 +85,13 @@ class Places:
 
     def lock(self, store: Store) -> BucketLock:
         """Give the lock of a folder."""
-        return BucketLock(store, self.me, self.time)
+        return BucketLock(store, self.me, self.time, self.say)
 
     def _store(self, spec: StoreSpec) -> Store:
         if spec not in self._clients:
             # Threads that send parts, that read back, and one that renews the lock.
             self._clients[spec] = connect(spec, self.limits.concurrency + FILES_AT_ONCE + 1)
-        return Store(spec, self._clients[spec])
+        return Store(spec, self._clients[spec], self.time.clock)
 
 
 def check_revisions(needed: Mapping[WeightSet, tuple[str, ...]]) -> None:

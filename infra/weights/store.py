@@ -1,31 +1,30 @@
 """Talk to one folder of a bucket: list, look, read, and write small objects.
 
 Requests are repeated by botocore (500, 503, time-outs, with growing pauses). A body that breaks
-off is nobody's but ours: it is asked for again from where it ended, of the same object.
+off, or trickles, is nobody's but ours: it is asked for again from where it ended, of the same
+object.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import HTTPClientError, ResponseStreamingError
 
 from fleet.errors import ConfigError, StoreError
 from fleet.weights.findings import Seen
 from fleet.weights.notes import Held
 from fleet.weights_spec import StoreSpec
+from infra.weights.bodies import FAILURES, Patience, body_chunks
 from infra.weights.digests import md5_header
-from infra.weights.store_errors import AbsentError, ChangedError, UntoldError, asked
+from infra.weights.store_errors import AbsentError, ChangedError, UntoldError, asked, given
 
-CHUNK_BYTES = 4 * 1024 * 1024
-_BREAKS = 5  # a body may break off so often without bringing anything
 _TRIES = 6  # tries of a request, with pauses of up to 20 s between them (botocore)
 _CONNECT_S, _READ_S = 10, 60
 
@@ -45,7 +44,7 @@ class Small:
 
     content: bytes
     etag: str
-    age_s: float  # since it was written, by the store's clock
+    age_s: float | None  # since it was written, by the store's clock; None: it does not say
 
 
 def connect(spec: StoreSpec, connections: int) -> Any:
@@ -71,8 +70,8 @@ def connect(spec: StoreSpec, connections: int) -> Any:
 class Store:
     """One folder of a bucket, as the fleet file names it."""
 
-    def __init__(self, spec: StoreSpec, client: Any) -> None:
-        self.spec, self.client = spec, client
+    def __init__(self, spec: StoreSpec, client: Any, clock: Callable[[], float]) -> None:
+        self.spec, self.client, self._clock = spec, client, clock
         self.place = f"s3://{spec.bucket}" + (f"/{spec.prefix}" if spec.prefix else "")
 
     def key(self, *parts: str) -> str:
@@ -105,6 +104,18 @@ class Store:
                 "Correct `region` under `weights`."
             )
 
+    def now_s(self) -> float:
+        """Give the Unix time of the clock by which the store dates what it holds."""
+        with asked(self.place):
+            answer = self.client.head_bucket(Bucket=self.spec.bucket)
+        date = _date(answer)
+        if date is None:
+            raise StoreError(
+                f"{self.place}: the store's answers have no date, so nobody can say how old "
+                "something is. Look for a proxy before it, or ask its vendor."
+            )
+        return date.timestamp()
+
     def is_versioned(self) -> bool:
         """Say whether the bucket keeps what is deleted or overwritten."""
         with asked(self.place):
@@ -118,11 +129,7 @@ class Store:
         with asked(self.where(prefix)):
             for page in pages.paginate(Bucket=self.spec.bucket, Prefix=prefix):
                 for item in page.get("Contents", ()):
-                    yield Object(
-                        name=item["Key"].removeprefix(prefix),
-                        held=Held(bytes=item["Size"], etag=item["ETag"]),
-                        modified_s=item["LastModified"].timestamp(),
-                    )
+                    yield self._listed(item, prefix)
 
     def folders(self) -> list[str]:
         """List the folders right below ours."""
@@ -130,7 +137,11 @@ class Store:
         pages = self.client.get_paginator("list_objects_v2")
         with asked(self.place):
             answers = pages.paginate(Bucket=self.spec.bucket, Prefix=prefix, Delimiter="/")
-            found = [item["Prefix"] for page in answers for item in page.get("CommonPrefixes", ())]
+            found = [
+                str(given(item, "Prefix", self.place))
+                for page in answers
+                for item in page.get("CommonPrefixes", ())
+            ]
         return [name.removeprefix(prefix).rstrip("/") for name in found]
 
     def look(self, key: str) -> Seen | None:
@@ -145,37 +156,32 @@ class Store:
         except UntoldError:
             self.small(key, 0)  # the same refusal, with its reason: expired credentials, mostly
             raise
-        held = Held(bytes=answer["ContentLength"], etag=answer["ETag"])
+        size = given(answer, "ContentLength", self.where(key))
+        held = Held(bytes=size, etag=given(answer, "ETag", self.where(key)))
         return Seen(held=held, crc64nvme=_whole_crc(answer))
 
     def read(self, key: str, etag: str, start: int, end: int) -> Iterator[bytes]:
         """Read bytes of the object that has this tag; ChangedError when it has another by now."""
-        breaks = 0
+        patience = Patience(self.where(key))
         while start < end:
             try:
                 for chunk in self._body(key, etag, start, end):
                     start += len(chunk)
-                    breaks = 0
+                    patience.came(len(chunk))
                     yield chunk
-            except (HTTPClientError, ResponseStreamingError, _ShortError) as error:
-                breaks += 1
-                if breaks == _BREAKS:
-                    raise StoreError(
-                        f"{self.where(key)}: breaks off at byte {start}, {breaks} times. "
-                        "Check the way to the store, then run it again: what is done stays done."
-                    ) from error
+            except FAILURES as error:
+                patience.failed(error, start)
 
     def small(self, key: str, max_bytes: int) -> Small | None:
         """Read a small object; None when it is not there."""
-        try:
-            with asked(self.where(key)):
-                answer = self.client.get_object(Bucket=self.spec.bucket, Key=key)
-                with answer["Body"] as body:
-                    content = body.read(max_bytes + 1)
-        except AbsentError:
-            return None
-        headers = answer["ResponseMetadata"]["HTTPHeaders"]
-        return Small(content=content, etag=answer["ETag"], age_s=_age_s(answer, headers))
+        patience = Patience(self.where(key))
+        while True:
+            try:
+                return self._small(key, max_bytes)
+            except AbsentError:
+                return None
+            except FAILURES as error:
+                patience.failed(error, 0)
 
     def put(self, key: str, content: bytes, *, only: str | None = None) -> str:
         """Write a small object and give its tag.
@@ -194,7 +200,7 @@ class Store:
                 ContentMD5=md5_header(content),
                 **condition,
             )
-        return str(answer["ETag"])
+        return str(given(answer, "ETag", self.where(key)))
 
     def delete(self, key: str, *, only: str | None = None) -> None:
         """Delete one object; `only`: when it still has this tag."""
@@ -207,27 +213,36 @@ class Store:
             answer = self.client.get_object(
                 Bucket=self.spec.bucket, Key=key, IfMatch=etag, Range=f"bytes={start}-{end - 1}"
             )
-        if answer["ETag"] != etag:  # not every store obeys IfMatch
+        if given(answer, "ETag", self.where(key)) != etag:  # not every store obeys IfMatch
             raise ChangedError(
                 f"{self.where(key)}: was changed meanwhile. Find out by whom, and run it again."
             )
-        given = str(answer.get("ContentRange") or "bytes 0-")
-        if not given.startswith(f"bytes {start}-"):  # else its beginning would be taken for them
+        told = str(answer.get("ContentRange") or "bytes 0-")
+        if not told.startswith(f"bytes {start}-"):  # else its beginning would be taken for them
             raise StoreError(
-                f"{self.where(key)}: other bytes came than were asked for: {given[:80]!a}, not "
+                f"{self.where(key)}: other bytes came than were asked for: {told[:80]!a}, not "
                 f"from {start}. This store cannot be read in parts; look for a proxy before it."
             )
-        missing = end - start
         with answer["Body"] as body:
-            while missing and (chunk := body.read(min(CHUNK_BYTES, missing))):
-                missing -= len(chunk)
-                yield chunk
-        if missing:
-            raise _ShortError
+            yield from body_chunks(body, end - start, self._clock)
 
+    def _small(self, key: str, max_bytes: int) -> Small:
+        where = self.where(key)
+        with asked(where):
+            answer = self.client.get_object(Bucket=self.spec.bucket, Key=key)
+        size = min(int(given(answer, "ContentLength", where)), max_bytes + 1)
+        with answer["Body"] as body:
+            content = b"".join(body_chunks(body, size, self._clock))
+        etag = str(given(answer, "ETag", where))
+        return Small(content=content, etag=etag, age_s=_age_s(answer))
 
-class _ShortError(Exception):
-    """A body ended before its time, without saying so."""
+    def _listed(self, item: Mapping[str, Any], prefix: str) -> Object:
+        where = self.where(prefix)
+        return Object(
+            name=str(given(item, "Key", where)).removeprefix(prefix),
+            held=Held(bytes=given(item, "Size", where), etag=given(item, "ETag", where)),
+            modified_s=given(item, "LastModified", where).timestamp(),
+        )
 
 
 def _whole_crc(answer: Mapping[str, Any]) -> str | None:
@@ -242,9 +257,14 @@ def _whole_crc(answer: Mapping[str, Any]) -> str | None:
     return value.hex() if len(value) == 8 else None
 
 
-def _age_s(answer: Mapping[str, Any], headers: Mapping[str, str]) -> float:
-    date = headers.get("date")
-    if not date:
-        return 0.0
-    written: datetime = answer["LastModified"]
-    return (parsedate_to_datetime(date) - written).total_seconds()
+def _age_s(answer: Mapping[str, Any]) -> float | None:
+    date, written = _date(answer), answer.get("LastModified")
+    return (date - written).total_seconds() if date and written else None
+
+
+def _date(answer: Mapping[str, Any]) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"].get("date", ""))
+    except ValueError:
+        return None
+    return date.replace(tzinfo=date.tzinfo or UTC)

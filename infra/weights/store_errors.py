@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -58,6 +59,7 @@ _DAMAGED = frozenset({"BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch",
 _EXPIRED = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 )
+_SKEWED = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
 _UNKNOWN = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken"})
 _DENIED = frozenset({"AccessDenied", "AllAccessDisabled", "Forbidden", "403"})
 _BUSY = frozenset(
@@ -103,6 +105,17 @@ def asked(where: str) -> Iterator[None]:
         ) from error
 
 
+def given(answer: Mapping[str, Any], name: str, where: str) -> Any:
+    """Take something out of an answer that every store of this protocol has to give."""
+    value = answer.get(name)
+    if value is None:
+        raise StoreError(
+            f"{where}: the store's answer has no {name}. k3fleet cannot work with such a store: "
+            "look for a proxy before it, or ask its vendor."
+        )
+    return value
+
+
 def _refused(error: ClientError, where: str) -> Exception:  # noqa: PLR0911 - one line each
     details = error.response.get("Error", {})
     code, said = str(details.get("Code", "")), _cut(str(details.get("Message", "")))
@@ -120,6 +133,10 @@ def _refused(error: ClientError, where: str) -> Exception:  # noqa: PLR0911 - on
         return DamagedError(f"{where}: what arrived is not what was sent ({code}). Run it again.")
     if code in _EXPIRED:
         return CredentialsError(f"{where}: the credentials have expired. {_RENEW}")
+    if code in _SKEWED:
+        return CredentialsError(
+            f"{where}: the clock of this machine is wrong: {said}. Set it (NTP), then run it again."
+        )
     if code in _UNKNOWN:
         return CredentialsError(
             f"{where}: the store does not accept the credentials ({code}). {_RENEW}"

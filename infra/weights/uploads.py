@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from fleet.weights.manifest import FileEntry
 from fleet.weights.parts import Part, Upload
 from infra.weights.digests import crc_header, crc_of_hex, md5_header
 from infra.weights.store import Store
-from infra.weights.store_errors import AbsentError, ChangedError, asked
+from infra.weights.store_errors import AbsentError, ChangedError, asked, given
 
 Content = bytes | bytearray
 
@@ -41,17 +41,9 @@ class Uploads:
                 item
                 for page in pages.paginate(Bucket=self._bucket, Prefix=prefix)
                 for item in page.get("Uploads", ())
-                if item["Key"].startswith(prefix)
+                if str(given(item, "Key", self._store.where(prefix))).startswith(prefix)
             ]
-        return tuple(
-            Upload(
-                key=item["Key"],
-                id=item["UploadId"],
-                parts={number: part["Size"] for number, part in self._parts(item).items()},
-                begun_s=item["Initiated"].timestamp(),
-            )
-            for item in found
-        )
+        return tuple(self._upload(item) for item in found)
 
     def send_whole(self, key: str, content: Content) -> None:
         """Send a small file in one request: it is there whole, or not at all."""
@@ -67,7 +59,7 @@ class Uploads:
             checks = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
         with asked(self._store.where(key)):
             answer = self._client.create_multipart_upload(Bucket=self._bucket, Key=key, **checks)
-        return str(answer["UploadId"])
+        return str(given(answer, "UploadId", self._store.where(key)))
 
     def send(self, key: str, upload: str, part: Part, content: Content) -> None:
         """Send the bytes of a part; the store refuses them if they change on the way."""
@@ -96,8 +88,9 @@ class Uploads:
 
     def complete(self, key: str, upload: str, entry: FileEntry, parts: Sequence[Part]) -> None:
         """Make an object of the parts; ChangedError when they are not all there as planned."""
-        there = self._parts({"Key": key, "UploadId": upload})
-        sizes = {number: part["Size"] for number, part in there.items()}
+        there = self._parts(key, upload)
+        where = self._store.where(key)
+        sizes = {number: given(part, "Size", where) for number, part in there.items()}
         if sizes != {part.number: part.bytes for part in parts}:
             raise ChangedError(
                 f"{self._store.where(key)}: the parts of its upload are not those that were sent. "
@@ -109,8 +102,11 @@ class Uploads:
                 "ChecksumCRC64NVME": crc_of_hex(entry.crc64nvme),
                 "ChecksumType": "FULL_OBJECT",
             }
-        listed = [{"PartNumber": n, "ETag": there[n]["ETag"]} for n in sorted(there)]
-        with asked(self._store.where(key)):
+        listed = [
+            {"PartNumber": number, "ETag": given(there[number], "ETag", where)}
+            for number in sorted(there)
+        ]
+        with asked(where):
             self._client.complete_multipart_upload(
                 Bucket=self._bucket,
                 Key=key,
@@ -135,15 +131,27 @@ class Uploads:
             }
         return {"ContentMD5": md5_header(content)}
 
-    def _parts(self, item: dict[str, Any]) -> dict[int, Any]:
+    def _upload(self, item: Mapping[str, Any]) -> Upload:
+        where = self._store.where(item["Key"])
+        upload = str(given(item, "UploadId", where))
+        parts = self._parts(item["Key"], upload)
+        return Upload(
+            key=item["Key"],
+            id=upload,
+            parts={number: given(part, "Size", where) for number, part in parts.items()},
+            begun_s=given(item, "Initiated", where).timestamp(),
+        )
+
+    def _parts(self, key: str, upload: str) -> dict[int, Any]:
+        where = self._store.where(key)
         pages = self._client.get_paginator("list_parts")
         try:
-            with asked(self._store.where(item["Key"])):
-                answers = pages.paginate(
-                    Bucket=self._bucket, Key=item["Key"], UploadId=item["UploadId"]
-                )
+            with asked(where):
+                answers = pages.paginate(Bucket=self._bucket, Key=key, UploadId=upload)
                 return {
-                    part["PartNumber"]: part for page in answers for part in page.get("Parts", ())
+                    given(part, "PartNumber", where): part
+                    for page in answers
+                    for part in page.get("Parts", ())
                 }
         except AbsentError:  # ended between the two questions
             return {}

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.rollout.figures import Figures
+from fleet.rollout.measured import Measured, measured
 from fleet.rollout.record import Entry, Started
 from fleet.rollout.state import read_state
 from fleet.rollout.story import StepStory, story
@@ -61,6 +62,7 @@ class RolloutReport:
     expected_s: float | None  # as the plan estimated it; None in an old record
     steps: tuple[StepStory, ...]
     asked: tuple[tuple[float, str, str, str], ...]  # since the start, by, command, why
+    measured: Measured | None  # what its own steps took, for the next estimate
     regions: tuple[Region, ...]
     clients: Clients | None
     missing: tuple[str, ...]
@@ -90,6 +92,7 @@ def build(
         expected_s=started.expected_s,
         steps=told.steps,
         asked=tuple((a.at_s - started.at_s, a.by, a.command, a.why) for a in told.asked),
+        measured=measured(told.steps),
         regions=regions,
         clients=None if run is None else clients_of(run, started.at_s, last_s),
         missing=tuple(_missing(regions, last_s - started.at_s, given=run is not None)),
@@ -102,7 +105,7 @@ def report_json(report: RolloutReport, version: str) -> dict[str, Any]:
 
 
 def _regions(started: Started, figures: Sequence[Figures]) -> Sequence[Region]:
-    places = {place.region: 0 for step in started.steps for place in step.places}
+    places = dict.fromkeys(name for step in started.steps for name in step.regions)
     own: Mapping[str, list[Figures]] = defaultdict(list)
     for one in figures:
         if one.region in places:

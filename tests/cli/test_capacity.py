@@ -320,6 +320,19 @@ def test_an_order_is_given_up_only_after_an_hour(shop: Shop) -> None:
     assert [item["outcome"] for item in shop.files("receipt")] == ["abandoned", "bought"]
 
 
+def test_an_unknown_order_cannot_be_abandoned(shop: Shop) -> None:
+    """Ignored, it would be believed to be given up, and the next run would stop at it again."""
+    shop.found()
+    code, _, err = shop.run("buy", "cbo-dear", *BUY, "--abandon", "o-typo")
+    assert (code, shop.market.ledger) == (3, [])
+    assert "--abandon o-typo: is no order made here" in err
+    assert "Open orders: none" in " ".join(err.split())
+    assert shop.run("buy", "cbo-dear", *BUY)[0] == 0
+    [order] = shop.files("order")
+    code, _, err = shop.run("buy", "cbo-dear", *BUY, "--abandon", order["id"])
+    assert (code, f"--abandon {order['id']}: has ended: bought" in err) == (3, True)
+
+
 def test_a_second_block_is_bought_only_when_the_first_is_named(shop: Shop) -> None:
     """A block without a rack is more often a forgotten line than a wish for two."""
     shop.found()
@@ -530,7 +543,8 @@ def test_a_schedule_in_the_past_is_refused(shop: Shop) -> None:
     assert (code, "too late for a schedule" in err) == (3, True)
 
 
-EXTEND = (RESERVATION, "--for", "7d", "--max-fee", "300000", "--yes", "--expect-fee", "200000")
+MONEY = ("--max-fee", "300000", "--yes", "--expect-fee", "200000")
+EXTEND = (RESERVATION, "--for", "7d", *MONEY, "--wait", "1m")  # some looks, not sixty
 
 
 def extension(fee: str = "200000") -> dict[str, Any]:
@@ -551,6 +565,17 @@ def test_an_extension_tells_the_new_end(shop: Shop) -> None:
     code, out, _ = shop.run("extend", *EXTEND)
     assert (code, [entry["offer"] for entry in shop.market.ledger]) == (0, ["cbe-200000"])
     assert "capacity_ends_at: 2026-12-24T11:30:00Z" in out
+
+
+def test_an_extension_warns_of_a_schedule_that_does_not_move(shop: Shop) -> None:
+    """A group goes to 0 nodes at the old end, in the middle of a week that was just paid for."""
+    shop.market.extensions = [extension()]
+    _, _, err = shop.run("extend", *EXTEND)
+    said = " ".join(err.split())
+    assert "nodes still end at the old time" in said
+    assert f"k3fleet capacity status {shop.fleet} --schedule" in said
+    shop.found()
+    assert "--schedule" not in shop.run("buy", "cbo-dear", *BUY, "--besides", "cb-1")[2]
 
 
 def test_an_extension_without_an_answer_is_not_bought_twice(shop: Shop) -> None:

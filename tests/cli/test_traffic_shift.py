@@ -14,6 +14,7 @@ from rack_world import MAPS, RackWorld, cluster_of
 import cli.racks_where
 from cli.main import main
 from fleet.load import Fleet, load_fleet
+from infra.gateway import SETS_ANNOTATION, SETS_MAP
 from lab.racks import RackPlaces
 from lab.rehearsal import Surroundings
 
@@ -39,6 +40,8 @@ def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
     for name, rack in (("us-east", "use1-r01"), ("us-west", "usw1-r01")):
         made[name] = RackWorld(release=release)
         made[name].fill(rack, 18, 9)
+        metadata = {"name": SETS_MAP, "annotations": {SETS_ANNOTATION: "set-a"}}
+        made[name].store[f"{MAPS}/{SETS_MAP}"] = {"kind": "ConfigMap", "metadata": metadata}
     clusters = {name: replace(cluster_of(world, name), region=name) for name, world in made.items()}
 
     class Places(RackPlaces):
@@ -67,8 +70,9 @@ def test_a_dead_region_is_drained_at_once_and_the_storm_is_shown(
     assert told(worlds["us-east"]) is None
     assert main([*words, "--yes"]) == 0
     assert told(worlds["us-east"]) == {
-        "region_out.elsewhere": "1000",
-        "region_out.frontends": "0",
+        "sessions.elsewhere": "1000",
+        "sessions.set-a": "0",
+        "shares.set-a": "1000",
     }
     assert told(worlds["us-west"]) is None
     capsys.readouterr()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_cluster import fake_cluster
 from provision_place import Place
 from s3_servers import CREDENTIALS
 from weights_site import BUCKETS, SOURCE, Site, model_files, shard_name
@@ -156,6 +157,64 @@ def test_without_the_section_it_says_what_to_write(site: Site, run: Run) -> None
     code, _, said = run("status")
     assert code == 3
     assert "weights: not set" in said
+
+
+# Nodes.
+
+IMAGE = "registry.example/hf@sha256:" + "0" * 64
+
+
+def node(name: str, rack: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"k3fleet.io/rack": rack, **labels}}}
+
+
+@pytest.fixture
+def staged(site: Site) -> Site:
+    """A fleet whose nodes are filled, and labelled, by the weights stage."""
+    site.fleet_file.write_text(site.fleet_file.read_text() + f"weights_stage: {{image: {IMAGE}}}\n")
+    return site
+
+
+def test_status_counts_the_nodes_that_hold_the_weights(
+    staged: Site, run: Run, tmp_path: Path
+) -> None:
+    """A region is ready when its nodes are; those of other racks are somebody else's."""
+    whole = {f"weights.k3fleet.io/{staged.weights.revision}": "ready"}
+    nodes = [
+        node("tray-1", "us-east-r1", **whole),
+        node("tray-2", "us-east-r1"),
+        node("other", "another-fleets", **whole),
+    ]
+    with fake_cluster() as cluster:
+        listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": nodes}
+        cluster.objects["/api/v1/nodes"] = listed
+        where = ("--kubeconfig", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        told = {one["place"]: one["nodes"] for one in data(run("status", "-o", "json", *where))}
+        _, out, _ = run("status", *where)
+    assert told == {"source": None, "us-east": {"ready": 1, "total": 2, "waiting": ["tray-2"]}}
+    assert "1 of 2" in out
+    assert f"us-east {staged.weights.revision[:12]}: not on tray-2" in out
+
+
+@pytest.mark.parametrize("away", ["kubeconfig", "cluster", "stage"])
+def test_status_says_why_no_node_was_asked(
+    staged: Site, run: Run, tmp_path: Path, away: str
+) -> None:
+    """Buckets are looked at all the same, from wherever one is."""
+    words: tuple[str, ...] = ()
+    if away == "cluster":
+        with fake_cluster() as cluster:
+            words = ("--kubeconfig", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+    if away == "stage":
+        staged.write_fleet()
+    told = run("status", "-o", "json", *words)
+    assert {one["nodes"] for one in data(told)} == {None}
+    why = {
+        "kubeconfig": "no kubeconfig here has a cluster. Give --kubeconfig FILE.",
+        "cluster": "us-east",
+        "stage": "without weights_stage nobody labels nodes.",
+    }
+    assert f"us-east: nodes not asked: {why[away]}" in told[2]
 
 
 # What is deployed, for gc.

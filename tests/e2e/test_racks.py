@@ -153,7 +153,7 @@ def test_a_killed_drain_goes_on(shared: Here, lab: Lab) -> None:
 
 
 def heal(here: Here, *words: str) -> tuple[int, dict[str, Any], str]:
-    ended = here.run("heal", FILE, *TOUCH, "-o", "json", *words)
+    ended = here.run("heal", FILE, *BY_STRATEGY, "-o", "json", *words)
     return ended.code, json.loads(ended.out), ended.err
 
 

@@ -6,11 +6,12 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import Here
+from region_sessions import Sessions, Talk
 from rollout_deaths import (
     dies,
     dies_and_leaves_pulumi,
@@ -23,6 +24,7 @@ from rollout_deaths import (
 )
 from rollout_lab import (
     FILE,
+    PATIENCE_S,
     Lab,
     identity,
     lab_of,
@@ -34,7 +36,9 @@ from rollout_lab import (
     wait_for_phase,
 )
 
+from fleet.rollout.record import Ended, Started
 from infra.rollout.journal import Journal
+from verify.smoke import worker_answers
 
 pytestmark = pytest.mark.lab
 
@@ -60,13 +64,14 @@ deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
 """
 AWAY_S = 30.0
+SESSIONS = 8
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
 RELEASES = {
     "old": {"drain_s": "30s"},
     "batch": {"drain_s": "30s", "max_num_seqs": 48},
     "third": {"drain_s": "30s", "max_num_seqs": 40},
     "cards": {"drain_s": "30s", "max_num_seqs": 32},
-    "apart": {"drain_s": "30s", "kv_dtype": "bfloat16"},
+    "apart": {"drain_s": "30s", "block_size": 256},
 }
 
 
@@ -80,7 +85,6 @@ def lab(shared: Here) -> Iterator[Lab]:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (start_words("apart"), "kv_dtype must not differ"),
         ([w for w in start_words("batch") if w != "--yes"], "Give --yes"),
         (["rollout", "resume", "fleet.yaml"], "no rollout was started"),
         (["rollback", "fleet.yaml", "--yes"], "no rollout was started"),
@@ -281,3 +285,73 @@ def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, l
         back = shared.run("rollback", "fleet.yaml", "--yes")
     assert back.code == 0, back.err
     assert lab.releases() == before
+
+
+def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
+    shared: Here, lab: Lab
+) -> None:
+    """Each has frontends of its own, a session changes over once at most, and none fails."""
+    (shared.folder / "strategy.yaml").write_text(STRATEGY)
+    [east] = [cluster for cluster in lab.clusters if cluster.region == "east"]
+    replicas = {worker: pod.removesuffix("-0") for pod, worker in east.workers().items()}
+    [before] = {pod.set for pod in east.engines()}
+    number = latest(shared) + 1
+    talk = Talk(
+        model=lab.model,
+        gateways={"east": lab.told["regions"]["east"]["gateway_url"]},
+        regions=replicas,
+        words=20,
+        pause_s=2.0,
+    )
+    with Sessions(talk).running({"east": SESSIONS}) as sessions:
+        wait_until(lambda: len(sessions.latest("east")) == SESSIONS)
+        driver = shared.start(*start_words("apart", "--region", "east"))
+        wait_for_phase(record(shared, number), "ready", 0)
+        assert shared.run("rollout", "pause", FILE).code == 0
+        paused = shared.end(driver)
+        assert paused.code == 1, paused.err
+        by_set = {pod.set: pod.name for pod in east.engines() if pod.leader}
+        assert len(by_set) == 2
+        for set_ in by_set:
+            [frontend] = east.frontends(set_)
+            seen = {
+                other
+                for other, pod in by_set.items()
+                if worker_answers(frontend.url, lab.model, east.workers()[pod], http=frontend.http)
+            }
+            assert seen == {set_}
+        wait_until(lambda: len({c.region for c in sessions.latest("east").values()}) == 2)
+        ended = shared.run("rollout", "resume", FILE)
+        assert ended.code == 0, ended.err
+        assert before not in {pod.set for pod in east.engines()}
+        gone = sessions.calls[-1].began_s
+        wait_until(lambda: min(c.began_s for c in sessions.latest("east").values()) > gone)
+    assert sessions.faults == []
+    drained = drained_at(record(shared, number))
+    sides = {
+        session: [
+            call.began_s > drained[call.region]
+            for call in sorted(sessions.calls, key=lambda call: call.began_s)
+            if call.session == session
+        ]
+        for session in sessions.latest("east")
+    }
+    assert all(side == sorted(side) for side in sides.values()), sides
+    assert {side[-1] for side in sides.values()} == {True}
+
+
+def drained_at(record: Path) -> dict[str, float]:
+    """Say when each replica was drained, on the clock of calls: before that it ran the old one."""
+    entries = Journal(record).read()
+    ends = [e.at_s for e in entries if isinstance(e, Ended) and e.phase == "drain"]
+    [started] = [e for e in entries if isinstance(e, Started)]
+    names = [place.replica for step in started.steps for place in step.places]
+    offset = time.time() - time.monotonic()
+    return {name: at - offset for name, at in zip(names, ends, strict=True)}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -31,7 +31,7 @@ def with_router(fleet: Fleet, router: RouterSpec) -> FrontendValues:
     changed = fleet.spec.model_copy(update={"router": router})
     spec = {name: getattr(fleet, name) for name in ("model", "hardware", "release", "path")}
     other = Fleet(spec=changed, release_id=fleet.release_id, **spec)
-    return frontend_values(other, "demo-us-east", Options())
+    return frontend_values(other, other.release, "demo-us-east", Options())
 
 
 def test_dynamo_accepts_every_router_a_fleet_file_can_ask_for(demo: Fleet) -> None:

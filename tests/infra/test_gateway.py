@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gateway_rig import MODEL, Rig, envoy, envoy_file, running
+from gateway_rig import MODEL, Rig, envoy, envoy_file, on_disk, running
 
 from fleet.load import Fleet
 from infra.options import Options
@@ -25,7 +25,7 @@ def test_envoy_accepts_the_file_without_a_warning(
 ) -> None:
     """A deprecated field works today and keeps the gateway from starting after an upgrade."""
     path = tmp_path / "envoy.yaml"
-    path.write_text(envoy_file(demo, options))
+    path.write_text(on_disk(demo, tmp_path, options))
     check = subprocess.run(
         [envoy(), "--mode", "validate", "-c", str(path), "--log-level", "warning"],
         check=False,

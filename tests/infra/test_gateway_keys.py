@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gateway_rig import Rig, envoy, envoy_file, running
+from gateway_rig import Rig, envoy, envoy_file, on_disk, running
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -141,7 +141,7 @@ def test_envoy_accepts_the_file_without_a_warning(
 ) -> None:
     """What Envoy calls unfinished must not guard the door."""
     path = tmp_path / "envoy.yaml"
-    text = envoy_file(limited(gateway_keys="keys"), Options())
+    text = on_disk(limited(gateway_keys="keys"), tmp_path, Options())
     path.write_text(text.replace(MOUNT, str(secret.folder)))
     check = subprocess.run(
         [envoy(), "--mode", "validate", "-c", str(path), "--log-level", "warning"],

@@ -69,7 +69,11 @@ def test_the_oracle_and_the_cross_check_know_the_region(make_fleet: MakeFleet) -
     assert found.oracle == release_rules(fleet.model, fleet.hardware, fleet.release)
     assert found.oracle.reuse == "snapshots"
     (page,) = found.results.metrics["us-east"]
-    service = named(objects, "Service", "frontend")
+    service = next(
+        item
+        for item in objects
+        if (item["kind"], item["metadata"]["name"]) == ("Service", "frontend")
+    )
     (port,) = service["spec"]["ports"]
     assert page == f"dns+http://frontend.k3.svc.cluster.local:{port['port']}/metrics"
     assert service["spec"]["clusterIP"] == "None"

@@ -221,7 +221,9 @@ def test_the_gateway_has_no_token(demo: Fleet) -> None:
 def test_what_faces_users_runs_restricted(demo: Fleet, name: str) -> None:
     """The "restricted" pod security standard, as far as it looks at these pods."""
     workload = next(
-        item for item in of_kind(everything(demo), "Deployment") if item["metadata"]["name"] == name
+        item
+        for item in of_kind(everything(demo), "Deployment")
+        if item["metadata"]["labels"]["app.kubernetes.io/name"] == name
     )
     spec = pods(workload)[0]["spec"]
     container = spec["containers"][0]["securityContext"]

@@ -231,7 +231,8 @@ def rendered(fleet: Fleet, layer: Layer, options: Options | None = None) -> list
 def stage_plan(objects: list[KubeObject]) -> dict[str, Any]:
     config = next(item for item in objects if "plan.json" in item.get("data", {}))
     plan: dict[str, Any] = json.loads(config["data"]["plan.json"])
-    assert config["data"]["stage-weights.py"] == SCRIPT.read_text()
+    for name in {*config["data"]} - {"plan.json"}:
+        assert config["data"][name] == (SCRIPT.parent / name).read_text()
     return plan
 
 
@@ -287,6 +288,43 @@ def test_without_a_stage_nothing_waits_for_one(
     assert "ClusterRole" not in kinds
     for selector in engine_selectors(rendered(fleet, "serving", options)):
         assert not any(name.startswith(PREFIX) for name in selector)
+
+
+ROLE = "arn:aws:iam::123456789012:role/weights-read"
+
+
+@pytest.mark.parametrize(
+    ("store", "sts"),
+    [
+        ({}, "https://sts.eu-west-1.amazonaws.com"),
+        ({"endpoint_url": "https://ceph.example"}, "https://ceph.example"),
+    ],
+)
+def test_a_role_of_nodes_is_taken_by_a_token_of_their_account(
+    make_fleet: MakeFleet, store: dict[str, str], sts: str
+) -> None:
+    """No key in the cluster; of EKS nothing is needed but that IAM trusts the cluster's issuer."""
+    weights = {
+        "source": {"bucket": "k3-source"},
+        "regions": {"us-east": {"bucket": "k3-us", "region": "eu-west-1", **store}},
+        "nodes": {"role": ROLE},
+    }
+    objects = rendered(make_fleet(SMALL, **STAGED, weights=weights), "platform")
+    assert stage_plan(objects)["bucket"]["sts"] == sts
+    pod = next(item for item in objects if item["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    env = {item["name"]: item.get("value") for item in container["env"]}
+    assert env["AWS_ROLE_ARN"] == ROLE
+    folder, _, file = str(env["AWS_WEB_IDENTITY_TOKEN_FILE"]).rpartition("/")
+    [mount] = [item for item in container["volumeMounts"] if item["mountPath"] == folder]
+    [volume] = [item for item in pod["volumes"] if item["name"] == mount["name"]]
+    [source] = volume["projected"]["sources"]
+    token = source["serviceAccountToken"]
+    assert (token["audience"], token["path"], mount["readOnly"]) == (
+        "sts.amazonaws.com",
+        file,
+        True,
+    )
 
 
 def test_a_new_plan_is_a_new_config_map(make_fleet: MakeFleet) -> None:

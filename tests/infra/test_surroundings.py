@@ -91,27 +91,38 @@ def test_only_the_weights_stage_gets_the_hubs_token(make_fleet: MakeFleet) -> No
     assert "hub" not in of_kind(rendered(make_fleet(SMALL, secrets=SECRETS)), "ExternalSecret")
 
 
+def frontends(objects: list[KubeObject]) -> dict[str, Any]:
+    """Give the Deployment of the only set's frontends."""
+    [found] = [
+        item["spec"]
+        for name, item in of_kind(objects, "Deployment").items()
+        if name.startswith("frontend-")
+    ]
+    return dict(found)
+
+
 def test_only_one_decides_how_many_frontends_there_are(make_fleet: MakeFleet) -> None:
     """Two owners of one number set it back and forth, and each time streams end (K016)."""
     fleet = make_fleet(SMALL, frontends={"replicas": 3})
     scaled = rendered(fleet)
-    scaler = of_kind(scaled, "HorizontalPodAutoscaler")["frontend"]["spec"]
+    [scaler] = [item["spec"] for item in of_kind(scaled, "HorizontalPodAutoscaler").values()]
     assert (scaler["minReplicas"], scaler["maxReplicas"]) == (3, 12)
-    assert "replicas" not in of_kind(scaled, "Deployment")["frontend"]["spec"]
+    assert "replicas" not in frontends(scaled)
     bare = rendered(fleet, Options(bare=True))
     assert of_kind(bare, "HorizontalPodAutoscaler") == {}
-    assert of_kind(bare, "Deployment")["frontend"]["spec"]["replicas"] == 3
+    assert frontends(bare)["replicas"] == 3
 
 
 def test_frontends_leave_no_faster_than_they_drain(make_fleet: MakeFleet) -> None:
     """Each takes its sessions along; the grace period lets its streams end."""
     fleet = make_fleet(SMALL)
     objects = rendered(fleet)
-    down = of_kind(objects, "HorizontalPodAutoscaler")["frontend"]["spec"]["behavior"]["scaleDown"]
+    [scaler] = of_kind(objects, "HorizontalPodAutoscaler").values()
+    down = scaler["spec"]["behavior"]["scaleDown"]
     assert down["policies"] == [
         {"type": "Pods", "value": 1, "periodSeconds": round(fleet.release.drain_s)}
     ]
-    pod = of_kind(objects, "Deployment")["frontend"]["spec"]["template"]["spec"]
+    pod = frontends(objects)["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] >= fleet.release.drain_s
 
 

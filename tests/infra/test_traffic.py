@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gateway_rig import Frontend, Rig, envoy_file, running
+from gateway_rig import Frontend, Rig, envoy_file, running, sets_files, show
 from rollout_objects import FakeObjects, FakeTime
 
 from fleet.errors import ApplyError
 from fleet.load import Fleet, load_fleet
+from fleet.release_set import release_set
 from fleet.rollout.strategy import Assumed, Floor
 from fleet.traffic_shift import TOTAL_WEIGHT, Shift, Side, plan_shift
+from infra.gateway import SETS_ANNOTATION, SETS_MAP, cluster_of
 from infra.render import render_region
 from infra.rollout.waiting import Waiter
-from infra.traffic import Mover, Receiver, RegionTraffic, weights
+from infra.traffic import Mover, Receiver, RegionTraffic, settings
 
 FLEET = """\
 apiVersion: k3fleet/v1
@@ -35,11 +37,19 @@ regions:
 SESSIONS = [f"session-{number}" for number in range(100)]
 
 
+def known_sets(*clusters: str) -> FakeObjects:
+    """Give a region whose gateways know some sets."""
+    objects = FakeObjects()
+    metadata = {"name": SETS_MAP, "annotations": {SETS_ANNOTATION: " ".join(clusters)}}
+    objects.write("ConfigMap", {"metadata": metadata})
+    return objects
+
+
 @dataclass
 class Moving:
     """A shift of nine replicas' sessions, and a receiver that may be ill."""
 
-    objects: FakeObjects = field(default_factory=FakeObjects)
+    objects: FakeObjects = field(default_factory=lambda: known_sets("set-a"))
     time: FakeTime = field(default_factory=FakeTime)
     serving: int = 9
     said: list[str] = field(default_factory=list)
@@ -75,7 +85,11 @@ def test_slices_are_written_one_after_the_other_in_their_time() -> None:
     assert len(rig.said) == len(shift.slices) == 20
     item = rig.objects.get("ConfigMap", "gateway-traffic")
     assert item is not None
-    assert item["data"] == {"region_out.elsewhere": "1000", "region_out.frontends": "0"}
+    assert item["data"] == {
+        "sessions.elsewhere": "1000",
+        "sessions.set-a": "0",
+        "shares.set-a": "1000",
+    }
 
 
 def test_a_dead_regions_sessions_move_at_once() -> None:
@@ -104,7 +118,7 @@ def test_what_is_no_weight_is_named() -> None:
     """Somebody wrote it by hand; Envoy would take it as nothing."""
     rig = Moving()
     rig.traffic.send(5)
-    rig.objects.merge("ConfigMap", "gateway-traffic", {"data": {"region_out.elsewhere": "lots"}})
+    rig.objects.merge("ConfigMap", "gateway-traffic", {"data": {"sessions.elsewhere": "lots"}})
     with pytest.raises(ApplyError, match="says 'lots'"):
         rig.traffic.weight()
 
@@ -116,17 +130,10 @@ class Edge:
     rig: Rig
     peer: Frontend
     folder: Path
-    versions: int = 0
+    cluster: str
 
     def tell(self, weight: int) -> None:
-        """Change the files as a kubelet does: a new folder, and a link that is renamed."""
-        self.versions += 1
-        name = f"..{self.versions}"
-        (self.folder / name).mkdir()
-        for key, text in weights(weight).items():
-            (self.folder / name / key).write_text(text)
-        (self.folder / "..tmp").symlink_to(name)
-        (self.folder / "..tmp").rename(self.folder / "..data")
+        show(self.folder, settings({self.cluster: TOTAL_WEIGHT}, weight))
 
     def moved(self) -> set[str]:
         return {name for name in SESSIONS if self.rig.owner(name) == self.peer.address}
@@ -149,16 +156,10 @@ def edge(tmp_path: Path) -> Iterator[Edge]:
     """Start a gateway whose pod has no ConfigMap of traffic yet."""
     peer = Frontend(address=f"127.{secrets.randbelow(200) + 20}.9.9")
     server = peer.start()
-    traffic = tmp_path / "traffic"
-    traffic.mkdir()
     fleet = two_regions(tmp_path, peer.address)
-
-    def here(text: str) -> str:
-        return text.replace("/etc/k3fleet/traffic", str(traffic))
-
-    with running(fleet, tmp_path, here) as rig:
+    with running(fleet, tmp_path) as rig:
         rig.key = ""
-        yield Edge(rig, peer, traffic)
+        yield Edge(rig, peer, tmp_path / "traffic", cluster_of(release_set(fleet.release)))
     server.shutdown()
 
 
@@ -187,10 +188,9 @@ def test_what_came_from_another_region_is_not_sent_on(edge: Edge) -> None:
 
 
 def test_a_fleet_whose_gateways_say_no_address_has_nothing_of_it(demo: Fleet) -> None:
-    """Its gateways must not be made anew for a thing that they cannot do."""
-    text = envoy_file(demo)
-    assert "elsewhere" not in text
-    assert "layered_runtime" not in text
+    """Nobody else would take what they send."""
+    assert "elsewhere" not in envoy_file(demo)
+    assert "elsewhere" not in sets_files(demo)["routes.yaml"]
 
 
 def test_the_pod_starts_without_the_config_map(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import make_plan
-from fleet.release import release_id
+from fleet.release import Dynamo, release_id
+from fleet.release_set import release_set
 from infra.options import Options
 from infra.values import ServingValues, region_plan, serving_values
 
@@ -88,12 +90,57 @@ def test_an_unknown_region_names_the_known_ones(demo: Fleet) -> None:
         region_plan(make_plan(demo), "us-esat")
 
 
-def test_all_replicas_of_a_region_share_one_dynamo_namespace(make_fleet: MakeFleet) -> None:
+def test_all_replicas_of_a_set_share_one_dynamo_namespace(make_fleet: MakeFleet) -> None:
     """Two namespaces split the region: routing and affinity act only inside one of them."""
     fleet = make_fleet({"use1-r01": 18, "use1-r02": 18})
     found = values(fleet)
     spaces = {item.release.env["DYN_NAMESPACE"] for item in found.replicas}
-    assert spaces == {found.frontend.env["DYN_NAMESPACE"]} == {"demo-us-east"}
+    [frontends] = found.frontends
+    assert spaces == {frontends.env["DYN_NAMESPACE"]} == {f"demo-us-east-{frontends.set}"}
+
+
+def test_a_set_that_is_kept_apart_has_frontends_of_its_own(demo: Fleet) -> None:
+    """They match their namespace exactly, so none sees a replica of the other set."""
+    other = demo.release.model_copy(
+        update={"name": "b", "block_size": 2048, "dynamo": Dynamo(version="1.7.0", image="a/b:1")}
+    )
+    sister = other.model_copy(update={"max_num_seqs": 4})
+    releases = {release_id(release): release for release in (other, sister)}
+    names = ["use1-r01-3", "use1-r01-4"]
+    found = values(
+        demo, Options(releases=releases, assignment=dict(zip(names, releases, strict=True)))
+    )
+    own, apart = found.frontends
+    assert own.set == release_set(demo.release)
+    assert apart.set == release_set(other) == release_set(sister)
+    assert (own.dynamo_version, apart.dynamo_version) == (demo.release.dynamo.version, "1.7.0")
+    assert own.replicas == apart.replicas
+    seen = {
+        frontends.set: {
+            item.name
+            for item in found.replicas
+            if item.release.env["DYN_NAMESPACE"] == frontends.env["DYN_NAMESPACE"]
+        }
+        for frontends in found.frontends
+    }
+    assert seen[apart.set] == set(names)
+    assert len(seen[own.set]) == 7
+    assert not [name for item in found.frontends for name in item.env if "PREFIX" in name]
+
+
+def test_sessions_of_which_nobody_said_anything_stay_where_most_replicas_are(
+    make_fleet: MakeFleet,
+) -> None:
+    """Of two that are as many it is the fleet file's: the first step must not move a session."""
+    fleet = make_fleet({"use1-r01": 4})
+    other = fleet.release.model_copy(update={"block_size": 2048})
+    options = Options(
+        releases={release_id(other): other}, assignment={"use1-r01-0": release_id(other)}
+    )
+    assert values(fleet, options).gateway.sets.default == f"set-{release_set(fleet.release)}"
+    both = dict.fromkeys(("use1-r01-0", "use1-r01-1"), release_id(other))
+    [cluster] = values(fleet, replace(options, assignment=both)).gateway.sets.clusters
+    assert cluster.name == f"set-{release_set(other)}"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +155,7 @@ def test_session_affinity_is_the_fleet_files(
     make_fleet: MakeFleet, router: dict[str, str], words: list[str]
 ) -> None:
     """Dynamo's default is hard affinity, which turns a crash into seconds of errors."""
-    args = values(make_fleet(router=router)).frontend.args
+    args = values(make_fleet(router=router)).frontends[0].args
     assert [word for flag, word in pairwise(args) if flag.startswith("--router-session")] == words
 
 

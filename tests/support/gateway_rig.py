@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ import dns.rrset
 import pytest
 
 from fleet.load import Fleet
+from fleet.release import Release, release_id
+from infra.gateway import SETS_MOUNT, TRAFFIC_MOUNT
 from infra.options import Options
 from infra.render import render_region
 
@@ -29,9 +31,40 @@ MODEL = "moonshotai/Kimi-K3"
 
 
 def envoy_file(fleet: Fleet, options: Options | None = None) -> str:
+    [text] = [data["envoy.yaml"] for data in _maps(fleet, options) if "envoy.yaml" in data]
+    return str(text)
+
+
+def sets_files(fleet: Fleet, options: Options | None = None) -> dict[str, str]:
+    """Give the files that a gateway reads again when they change."""
+    [files] = [data for data in _maps(fleet, options) if "routes.yaml" in data]
+    return dict(files)
+
+
+def _maps(fleet: Fleet, options: Options | None) -> list[dict[str, str]]:
     objects = render_region(fleet, "us-east", "serving", options)
-    maps = [item for item in objects if item["kind"] == "ConfigMap"]
-    return str(maps[0]["data"]["envoy.yaml"])
+    return [item["data"] for item in objects if item["kind"] == "ConfigMap"]
+
+
+def on_disk(fleet: Fleet, folder: Path, options: Options) -> str:
+    """Make a gateway's volumes in a folder, and give the file that finds them there."""
+    show(folder / "sets", sets_files(fleet, options))
+    (folder / "traffic").mkdir(exist_ok=True)
+    text = envoy_file(fleet, options).replace(SETS_MOUNT, str(folder / "sets"))
+    return text.replace(TRAFFIC_MOUNT, str(folder / "traffic"))
+
+
+def show(folder: Path, files: Mapping[str, str]) -> None:
+    """Change the files of a volume as a kubelet does: a new folder, and a link that is renamed."""
+    folder.mkdir(exist_ok=True)
+    name = f"..{secrets.token_hex(4)}"
+    (folder / name).mkdir()
+    for key, text in files.items():
+        (folder / name / key).write_text(text)
+        if not (folder / key).is_symlink():
+            (folder / key).symlink_to(Path("..data", key))
+    (folder / "..tmp").symlink_to(name)
+    (folder / "..tmp").rename(folder / "..data")
 
 
 def envoy() -> str:
@@ -83,8 +116,19 @@ class Rig:
     address: str
     port: int
     frontends: list[Frontend]
-    log: Path
+    folder: Path
+    options: Options
     key: str = "sesame"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def render_sets(self, fleet: Fleet, assignment: Mapping[str, str], *more: Release) -> None:
+        """Show the gateway what sets serve now, as an update of the stack does."""
+        releases = {release_id(release): release for release in more}
+        options = replace(self.options, assignment=assignment, releases=releases)
+        show(self.folder / "sets", sets_files(fleet, options))
 
     def call(
         self,
@@ -127,7 +171,8 @@ class Rig:
         return self.call("GET", "/healthz")[0] == 200
 
 
-def name_server(addresses: list[str]) -> socket.socket:
+def name_server(addresses: Callable[[str], list[str]]) -> socket.socket:
+    """Answer with the addresses behind a Service's name."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 0))
 
@@ -140,8 +185,9 @@ def name_server(addresses: list[str]) -> socket.socket:
             query = dns.message.from_wire(data)
             answer = dns.message.make_response(query)
             question = query.question[0]
-            if question.rdtype == 1:  # A
-                answer.answer.append(dns.rrset.from_text(question.name, 0, "IN", "A", *addresses))
+            found = addresses(question.name.to_text().partition(".")[0])
+            if question.rdtype == 1 and found:  # A
+                answer.answer.append(dns.rrset.from_text(question.name, 0, "IN", "A", *found))
             server.sendto(answer.to_wire(), client)
 
     threading.Thread(target=serve, daemon=True).start()
@@ -150,24 +196,29 @@ def name_server(addresses: list[str]) -> socket.socket:
 
 @contextlib.contextmanager
 def running(
-    fleet: Fleet, folder: Path, change: Callable[[str], str] = lambda text: text
+    fleet: Fleet, folder: Path, change: Callable[[str], str] = lambda text: text, *sets: str
 ) -> Iterator[Rig]:
-    """Start the gateway of a fleet, whose file may be changed to this machine's paths."""
+    """Start the gateway of a fleet, whose file may be changed to this machine's paths.
+
+    `sets`: the first frontend is of the first of them, and so on; without any, all are of all.
+    """
     net = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(250) + 1}"
     frontends = [Frontend(address=f"{net}.{host}") for host in (11, 12)]
     servers = [frontend.start() for frontend in frontends]
-    names = name_server([frontend.address for frontend in frontends])
+    both = [frontend.address for frontend in frontends]
+    own = {f"frontend-{name}": [at] for name, at in zip(sets, both, strict=False)}
+    names = name_server(lambda name: own.get(name, both))
     options = Options(
         gateway_listen=f"{net}.1",
         gateway_admin_port=0,
         dns_server=f"127.0.0.1:{names.getsockname()[1]}",
     )
-    (folder / "envoy.yaml").write_text(change(envoy_file(fleet, options)))
+    (folder / "envoy.yaml").write_text(change(on_disk(fleet, folder, options)))
     with (folder / "log").open("wb") as log:
         argv = [envoy(), "-c", str(folder / "envoy.yaml"), "--disable-hot-restart", "-l", "warning"]
         process = subprocess.Popen([*argv, "--concurrency", "1"], stdout=log, stderr=log)
     try:
-        found = Rig(f"{net}.1", 8080, frontends, folder / "log")
+        found = Rig(f"{net}.1", 8080, frontends, folder, options)
         found.wait(found.healthy)
         yield found
     finally:

@@ -138,7 +138,7 @@ def _sides(pair: Pair) -> Iterator[tuple[str, str, Settings, Settings]]:
     deployment = next(
         item
         for item in ours
-        if item["kind"] == "Deployment" and item["metadata"]["name"] == "frontend"
+        if item["kind"] == "Deployment" and item["metadata"]["name"].startswith("frontend-")
     )
     frontend = pod_settings(deployment["spec"]["template"])
     frontend["object replicas"] = str(deployment["spec"].get("replicas", "autoscaled"))

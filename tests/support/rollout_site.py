@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rollout_objects import FakeObjects
+
 from fleet.errors import ApplyError, BusyError
 from fleet.load import Fleet
 from fleet.release import Release
+from fleet.release_set import release_set
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import Counts, Reading, ReplicaCounts
 from fleet.rollout.record import Phase, Place, RecordedStep, Started
 from fleet.rollout.state import Do
+from infra.gateway import SETS_ANNOTATION, SETS_MAP, cluster_of
 from infra.options import Options
 from infra.render import render_region
 from infra.rollout.checks import EnginePod
@@ -22,6 +27,7 @@ from infra.rollout.driver import Result
 from infra.rollout.site import RegionsSite
 from infra.rollout.waiting import Waiter
 from infra.stack_events import Touched
+from infra.traffic import RegionTraffic
 
 REGION, RACK = "us-east", "use1-r01"
 REPLICAS = [f"{RACK}-{slot}" for slot in range(3)]
@@ -91,6 +97,13 @@ class FakeStack:
     def release(self, identity: str) -> Release:
         return dict([self.new, (self.fleet.release_id, self.fleet.release)])[identity]
 
+    def set_of(self, identity: str) -> str:
+        return release_set(self.release(identity))
+
+    def sets(self, without: Collection[str]) -> frozenset[str]:
+        names = set(REPLICAS) - set(without)
+        return frozenset(self.set_of(self.assigned.get(n, self.fleet.release_id)) for n in names)
+
     def rendered(self, instead: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
         assigned = {**self.assigned, **(instead or {})}
         options = Options(assignment=assigned, releases=dict([self.new]))
@@ -123,6 +136,9 @@ class FakeRegion:
     nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
     out_of_work: set[str] = field(default_factory=set)
     stuck: bool = False  # labels have no effect on routing
+    objects: FakeObjects = field(default_factory=FakeObjects)
+    heard_s: float = 0.0  # until gateways see what is written
+    frontends_wanting: str = ""
 
     @property
     def cluster(self) -> FakeRegion:
@@ -131,6 +147,24 @@ class FakeRegion:
     @property
     def region(self) -> str:
         return REGION
+
+    def know(self, *clusters: str) -> None:
+        """Let the gateways have frontends of some sets."""
+        metadata = {"name": SETS_MAP, "annotations": {SETS_ANNOTATION: " ".join(clusters)}}
+        item = self.objects.get("ConfigMap", SETS_MAP) or {"metadata": {}}
+        metadata = {**item["metadata"], **metadata}
+        self.objects.write("ConfigMap", {"kind": "ConfigMap", "metadata": metadata})
+
+    @property
+    def traffic(self) -> RegionTraffic:
+        return RegionTraffic(objects=self.objects)
+
+    def serving_sets(self, without: Collection[str] = ()) -> Mapping[str, int]:
+        serving = self.serving() - set(without)
+        return Counter(cluster_of(pod.set) for pod in self.leaders() if pod.replica in serving)
+
+    def frontends_missing(self, _set: str) -> str:
+        return self.frontends_wanting
 
     def wrong_cluster(self) -> str:
         self.owner()

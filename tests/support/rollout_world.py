@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,6 +18,8 @@ from fleet.rollout.record import (
     Started,
 )
 from fleet.rollout.state import Do, Over, State, Wait, after, next_action, read_state
+from fleet.session_shares import Shares, never_less, shares_of
+from fleet.traffic_shift import TOTAL_WEIGHT
 
 Touch = Callable[[], None]
 
@@ -84,6 +86,10 @@ class World:
     assigned: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PARTS, OLD))
     routed: set[str] = field(default_factory=lambda: set(REPLICAS))
     starts: list[tuple[str, str]] = field(default_factory=list)
+    # What gateways are told of the two releases, which are kept apart, by region.
+    told: dict[str, Shares] = field(
+        default_factory=lambda: {region: {OLD: TOTAL_WEIGHT, NEW: 0} for region in "ab"}
+    )
 
     def __post_init__(self) -> None:
         self.state = read_state(self.record)
@@ -126,6 +132,7 @@ class World:
         names = parts(action.step)
         match action.phase:
             case "drain":
+                self._share(action, touch, without=names)
                 for name in set(names) & set(REPLICAS):
                     self.routed.discard(name)
                     touch()
@@ -140,7 +147,20 @@ class World:
                 for name in set(names) & set(REPLICAS):
                     self.routed.add(name)
                     touch()
+                self._share(action, touch)
         return outcome
+
+    def serving(self, region: str, without: Collection[str] = ()) -> dict[str, int]:
+        """Count the replicas in routing by their release."""
+        names = [n for n in self.routed if region_of(n) == region and n not in without]
+        return {release: [self.live[n] for n in names].count(release) for release in (OLD, NEW)}
+
+    def _share(self, action: Do, touch: Touch, without: Collection[str] = ()) -> None:
+        for region in dict.fromkeys(place.region for place in action.step.places):
+            before = self.told[region]
+            wanted = shares_of(self.serving(region, without)) or before
+            self.told[region] = never_less(wanted, before, action.target)
+            touch()
 
     def _apply(self, outcome: Outcome, touch: Touch, *, refresh: bool) -> None:
         if refresh:

@@ -132,7 +132,8 @@ def proxy(target: str, rule: Rule = lambda _asked: None) -> Iterator[Proxy]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
     server.daemon_threads = True
     made.url = f"http://127.0.0.1:{server.server_port}"
-    Thread(target=server.serve_forever, daemon=True).start()
+    # Shut down after each test: it looks that often whether it should.
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield made
     finally:

@@ -19,6 +19,8 @@ from typing import Any
 from s3_servers import CREDENTIALS
 from weights_site import Site
 
+from fleet.weights_spec import StoreSpec
+from infra.weights.store import connect
 from lab.interrupts import Interrupted, interruptible
 
 LIMIT_S = 300  # of one sync; it ends by SIGALRM then, which no test expects
@@ -76,6 +78,7 @@ def forks() -> Iterator[Forks]:
 
 
 def _serve() -> None:
+    connect(StoreSpec(bucket="k3-w"), 1)  # reads what each child would read else
     for line in sys.stdin:
         told = json.loads(line)
         said = Path(told["folder"], "said.txt")

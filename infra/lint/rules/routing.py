@@ -48,9 +48,11 @@ def _namespaces(scene: Scene) -> Iterator[Spot]:
         workers = [(*item, _namespace(*item)) for item in side.workers]
         counts = Counter(found for _, _, found in workers if found)
         looked = {_looks_in(command) for _, command in side.frontends}
+        # Frontends of their own for each set of engines are meant so: no one draws between them.
+        exact = looked if None not in looked and not any(map(_draws, side.frontends)) else set()
         usual = max(counts, key=lambda name: (name in looked, counts[name]), default=None)
         for workload, command, found in workers:
-            if found is not None and found != usual:
+            if found is not None and found != usual and found not in exact:
                 what = f"this engine is in {found}, others of the region are in {usual}"
                 yield Spot(workload.manifest, command.container.path, what)
         yield from _looking_elsewhere(side)
@@ -83,6 +85,11 @@ def _looking_elsewhere(side: Side) -> Iterator[Spot]:
 
 def _looks_in(command: Command) -> str | None:
     return command.given.text("--namespace") or command.env.get("DYN_NAMESPACE")
+
+
+def _draws(frontend: tuple[Workload, Command]) -> bool:
+    """Tell whether a frontend may see more namespaces than the one that it names."""
+    return _looks_by_prefix(frontend[1]) or _looks_in(frontend[1]) == "dynamo"
 
 
 def _looks_by_prefix(command: Command) -> bool:
@@ -226,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="X001",
         severity="error",
-        title="All engines of a region are in one Dynamo namespace, in which its frontends look",
+        title="Engines are in a Dynamo namespace in which their region's frontends look",
         reason="A frontend draws one of several at random for each request, and routing by cache "
         "and session affinity only work inside the one drawn.",
         source="dynamo#10883",

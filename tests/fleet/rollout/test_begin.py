@@ -88,8 +88,8 @@ def test_the_rest_of_an_aborted_rollout_can_be_brought_out(demo: Fleet) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"block_size": 2048}, "block_size must not differ"),
         ({"edge": {"retries": 5}}, "edge.retries would change frontends or gateway"),
+        ({"edge": {"retries": 5}, "block_size": 2048}, "edge.retries would change"),
     ],
 )
 def test_what_no_step_can_do_is_refused(demo: Fleet, fields: dict[str, object], words: str) -> None:

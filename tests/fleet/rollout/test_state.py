@@ -11,6 +11,8 @@ from rollout_world import FLEET, NEW, OLD, PARTS, REPLICAS, World, parts, starte
 from fleet.errors import ConfigError
 from fleet.rollout.record import PHASES, Began, Ended, Entry, Seen
 from fleet.rollout.state import Do, Over, Wait, read_state, refusal
+from fleet.session_shares import shares_of
+from fleet.traffic_shift import TOTAL_WEIGHT
 
 FEW = 200  # phases of two whole passes through the fleet, back and forth
 
@@ -290,6 +292,21 @@ class Rollout(RuleBasedStateMachine):
             assert self.world.live == self.world.assigned
 
     @invariant()
+    def sessions_go_where_replicas_serve(self) -> None:
+        """Of two releases that are kept apart, none gets sessions while nobody serves it."""
+        for region, told in self.world.told.items():
+            serving = self.world.serving(region)
+            assert sum(told.values()) == TOTAL_WEIGHT
+            assert all(serving[release] for release, share in told.items() if share)
+
+    @invariant()
+    def a_share_is_that_of_its_replicas_when_all_is_over(self) -> None:
+        """Whoever died in between: the next one reads what was written, and writes what is."""
+        if isinstance(self.world.action, Over):
+            for region, told in self.world.told.items():
+                assert told == shares_of(self.world.serving(region))
+
+    @invariant()
     def what_a_region_shares_is_new_only_behind_its_replicas(self) -> None:
         """Unless somebody turned a part of it back, and kept the rest on purpose."""
         state = self.world.state
@@ -323,6 +340,7 @@ class Rollout(RuleBasedStateMachine):
                 stored=dict(self.world.stored),
                 assigned=dict(self.world.assigned),
                 routed=set(self.world.routed),
+                told=dict(self.world.told),
             )
             copy.ask(command)
             over = finish(copy)

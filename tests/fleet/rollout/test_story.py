@@ -22,10 +22,11 @@ def test_every_step_is_told_with_all_its_phases() -> None:
     for _ in range(len(FLEET) * len(PHASES)):
         world.go()
     told = story(timed(world.record))
-    assert [step.step for step in told.steps] == [1, 2, 3, 4]
+    assert [step.step for step in told.steps] == [1, 2, 3, 4, 5, 6]
     assert all(step.whole for step in told.steps)
     assert told.steps[1].replicas == ("a1-1", "a1-2")
     assert told.steps[2].regions == ("a", "b")
+    assert told.steps[3].replicas == ("frontends and gateway of a",)
     assert [span.phase for span in told.steps[0].spans] == list(PHASES)
     assert all(a.to_s == b.from_s - 1 for a, b in pairwise(told.spans))
 

@@ -170,6 +170,44 @@ def test_an_offer_that_makes_no_sense_is_not_for_sale(aws: Stubbed, fault: dict[
         ask(aws.access.asking("ec2", REGION), question)
 
 
+@pytest.mark.parametrize(
+    ("operation", "answer", "ask_it", "lacks"),
+    [
+        (
+            "describe_capacity_block_status",
+            {"CapacityBlockStatuses": [{"InterconnectStatus": "ok"}]},
+            lambda access: with_health(access, REGION, []),
+            "CapacityBlockId",
+        ),
+        (
+            "describe_availability_zones",
+            {"AvailabilityZones": [{"ZoneType": "local-zone"}]},
+            lambda access: read_zones(access, REGION),
+            "ZoneName",
+        ),
+    ],
+)
+def test_what_an_answer_lacks_is_named(
+    aws: Stubbed,
+    operation: str,
+    answer: dict[str, Any],
+    ask_it: Callable[[AwsAccess], object],
+    lacks: str,
+) -> None:
+    """An endpoint that is nearly EC2 ends in a sentence, not in a KeyError."""
+    aws.stub("ec2").add_response(operation, answer)
+    with pytest.raises(CloudError, match=rf"aws {REGION}: .*has no {lacks}\. Look for a proxy"):
+        ask_it(aws.access)
+
+
+def test_a_tag_without_a_key_hides_no_block(aws: Stubbed) -> None:
+    """Blocks are told by their tags; a strange one must not keep the others from being seen."""
+    strange = block("cb-1", CR) | {"Tags": [{"Value": "x"}, {"Key": "a", "Value": "b"}]}
+    aws.stub("ec2").add_response("describe_capacity_blocks", {"CapacityBlocks": [strange]})
+    [found] = read_blocks(aws.access, REGION)
+    assert found.tags == {"": "x", "a": "b"}
+
+
 def test_a_block_is_rehearsed_and_bought_with_the_same_request(aws: Stubbed) -> None:
     """A dry run of another request proves nothing."""
     aws.refuse("purchase_capacity_block", "DryRunOperation", {**PURCHASE, "DryRun": True})

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -14,6 +15,8 @@ import httpx2
 from rack_world import RackWorld, cluster_of
 from rollout_site import pods_of
 
+from fleet.load import load_release
+from fleet.release import Release
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import FirstTokens, PromptTokens
 from infra.engine import SYSTEM_PORT
@@ -22,6 +25,7 @@ from infra.rollout.checks import EnginePod
 from infra.rollout.endpoint import Endpoint
 from infra.rollout.region import MOST_OTHERS, Questions, SiteRegion, evenly
 
+RELEASE = load_release("vllm-tp8-dcp8", beside=Path("here"))
 HTTP = httpx2.Client(trust_env=False)
 
 FRONTEND = """\
@@ -51,7 +55,7 @@ class Cluster:
             for pod in pods_of(name, release)
         ]
 
-    def frontends(self) -> tuple[Endpoint, ...]:
+    def frontends(self, _set: str = "") -> tuple[Endpoint, ...]:
         return (Endpoint("frontend", f"http://{self.host}:{FRONTEND_PORT}", HTTP),)
 
     def workers(self) -> Mapping[str, str]:
@@ -84,8 +88,8 @@ def pages(port: int, text: str, host: str) -> Iterator[None]:
 
 def region(cluster: Cluster, probe: Any = None) -> SiteRegion:
     class Stack:
-        def release(self, identity: str) -> str:
-            return f"release {identity}"
+        def release(self, identity: str) -> Release:
+            return RELEASE.model_copy(update={"name": identity})
 
     return SiteRegion(
         cluster=cluster,  # type: ignore[arg-type]
@@ -133,14 +137,14 @@ def test_each_replica_of_the_step_is_asked_by_its_own_worker() -> None:
     """And its findings carry its name."""
     asked = []
 
-    def probe(at: Endpoint, worker: str, release: object) -> Asked:
-        asked.append((at.url, worker, release))
+    def probe(at: Endpoint, worker: str, release: Release) -> Asked:
+        asked.append((at.url, worker, release.name))
         return Asked(answers=5, leaks=("plain: <|sep|>",))
 
     cluster = Cluster("127.0.0.9", {"a": "new", "b": "old", "c": "new"})
     found = region(cluster, probe).probed(["a", "c"], "new")
     url = f"http://127.0.0.9:{FRONTEND_PORT}"
-    assert asked == [(url, "0", "release new"), (url, "2", "release new")]
+    assert asked == [(url, "0", "new"), (url, "2", "new")]
     assert found == Asked(answers=10, leaks=("a: plain: <|sep|>", "c: plain: <|sep|>"))
 
 

@@ -24,6 +24,13 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Botocore's pauses before it asks again: up to 20 s each, in which nothing happens."""
+    pause = "botocore.retries.standard.ExponentialBackoff.delay_amount"
+    monkeypatch.setattr(pause, lambda *_: 0.001)
+
+
 @pytest.fixture(scope="package")
 def sync_forks() -> Iterator[Forks]:
     """Syncs in processes of their own, which may be killed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from botocore.auth import S3SigV4Auth
@@ -50,6 +51,7 @@ class NodeStage:
             "prefix": f"{site.prefix}/",
             "region": "us-east-1",
             "hub_fallback": False,
+            "sts": site.proxy.url,
         }
         self.env = {"AWS_ACCESS_KEY_ID": "AK1", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-the-node"}
 
@@ -138,18 +140,91 @@ def test_a_bucket_for_anybody_is_asked_without_a_key(stage: NodeStage) -> None:
     assert not [one for one in stage.site.proxy.asked if "authorization" in one.headers]
 
 
+ROLE = "arn:aws:iam::123456789012:role/weights-read"
+
+
+@pytest.fixture
+def by_role(stage: NodeStage, tmp_path: Path) -> NodeStage:
+    """A node whose account has a token of the cluster, and no keys."""
+    token = tmp_path / "identity"
+    token.write_text("web-t0k3n\n")
+    stage.env = {"AWS_ROLE_ARN": ROLE, "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
+    return stage
+
+
+def test_a_node_takes_the_role_of_its_account(by_role: NodeStage) -> None:
+    """No key lies in the cluster: STS gives some for an hour, once for all files."""
+    code, said = by_role.run()
+    assert (code, by_role.ready) == (0, True), said
+    asked = by_role.site.proxy.asked
+    assert [one.method for one in asked].count("POST") == 1
+    reads = [one for one in asked if one.method == "GET"]
+    signed = {one.headers["authorization"].split("=")[1].split("/")[0] for one in reads}
+    assert len(signed) == 1
+    assert signed.pop().startswith("ASIA"), "not signed by keys of STS"
+    assert all(one.headers.get("x-amz-security-token") for one in reads)
+    assert "t0k3n" not in said
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault(status=403, code="AccessDenied"), Fault(status=400, code="InvalidIdentityToken")],
+)
+def test_a_role_that_is_refused_is_named(by_role: NodeStage, fault: Fault) -> None:
+    """With what to look at, and neither a traceback nor the token."""
+    by_role.site.proxy.rule = lambda asked: fault if asked.method == "POST" else None
+    code, said = by_role.run()
+    assert (code, by_role.ready, "Traceback" in said) == (1, False, False)
+    assert f"{ROLE}: HTTP {fault.status} '{fault.code}'. Check the role's trust policy" in said
+    assert "t0k3n" not in said
+    assert [one.method for one in by_role.site.proxy.asked] == ["POST"]
+
+
+def test_keys_of_a_role_are_renewed_before_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.5 TB take longer than an hour on a slow day; a clock that only goes on decides."""
+    script = loaded("weights_signing")
+    given = iter([{"id": "first"}, {"id": "second"}])
+    monkeypatch.setattr(script, "assume_role", lambda _sts: next(given))
+    # Each question for kept keys looks at the clock; each for new ones at their beginning.
+    times = iter([0.0, 1799.0, 1800.0, 1800.0, 3599.0])
+    role = script.RoleKeys(lambda: next(times))
+    ids = [role.keys("https://sts")["id"] for _ in range(4)]
+    assert ids == ["first", "first", "second", "second"]
+
+
+def test_a_bucket_that_trickles_is_left() -> None:
+    """A byte a second resets the time-out each time, and the node would wait for ever."""
+    script = loaded("weights_bucket")
+    now_s = 0.0
+
+    class Drip:
+        def read1(self, _count: int) -> bytes:
+            nonlocal now_s
+            now_s += 1
+            return b"x"
+
+    came = bytearray()
+    with pytest.raises(script.BucketError, match="b: trickles: 30 bytes in 30 s") as caught:
+        for piece in script.pieces(Drip(), 10_000, "b", lambda: now_s):
+            came += piece
+    assert (len(came), caught.value.passes) == (30, True)
+
+
+def loaded(name: str) -> Any:
+    """Load a script of the stage, as its neighbours do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(CHARTS / "platform"))
+        return importlib.import_module(name)
+
+
 def test_the_signature_is_the_one_of_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with botocore's, for a key with all the characters that a name may have."""
-    spec = importlib.util.spec_from_file_location("bucket", CHARTS / "platform/weights_bucket.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = loaded("weights_signing")
     keys = {"ID": "AK1", "SECRET": "secret", "TOKEN": "t"}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys["ID"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys["SECRET"])
     monkeypatch.setenv("AWS_SESSION_TOKEN", keys["TOKEN"])
-    url = "https://b.s3.eu-west-1.amazonaws.com/models/r/" + script.quote("a_b.c+d=e@f,g-h/x", "/~")
+    url = "https://b.s3.eu-west-1.amazonaws.com/models/r/" + quote("a_b.c+d=e@f,g-h/x", "/~")
     ours = script.signature({"region": "eu-west-1"}, url)
     request = AWSRequest("GET", url, headers={"X-Amz-Content-SHA256": script.NO_PAYLOAD})
     signer = S3SigV4Auth(Credentials(keys["ID"], keys["SECRET"], keys["TOKEN"]), "s3", "eu-west-1")

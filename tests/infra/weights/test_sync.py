@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Event
@@ -330,7 +331,7 @@ def test_a_bucket_elsewhere_is_named(make_site: MakeSite, monkeypatch: pytest.Mo
     )
     spec = StoreSpec(bucket="k3-elsewhere", region="us-east-1")
     with pytest.raises(ConfigError, match="is in eu-west-1, not in us-east-1"):
-        Store(spec, connect(spec, 1)).check_region()
+        Store(spec, connect(spec, 1), time.monotonic).check_region()
 
 
 def test_parts_of_another_size_are_not_mixed(make_site: MakeSite) -> None:
@@ -423,7 +424,7 @@ def test_a_store_that_ignores_ranges_is_found_out(make_site: MakeSite) -> None:
 
     store = site.places().source()
     etag = site.client.head_object(Bucket=SOURCE, Key=site.key(FIRST))["ETag"]
-    whole = Store(store.spec, Whole(store.client))
+    whole = Store(store.spec, Whole(store.client), time.monotonic)
     assert b"".join(read(whole, site.key(FIRST), etag, 0, 100)) == FILES[FIRST][:100]
     with pytest.raises(StoreError, match="cannot be read in parts"):
         b"".join(read(whole, site.key(FIRST), etag, 100, 200))
