@@ -3,8 +3,8 @@
 Proof 1 of the rollout: from release A to B under Locust. It says how many requests failed, and how
 many of them were streams that outlived the drain budget; the fewest replicas that served, by the
 API servers and by the frontends; the dip of the hit rate; what a step's phases took; and how far
-the pure model is off, given what the canary's step has measured. The rival of the estimate is the
-naive plan: all replicas one by one.
+the pure model is off, given what the canary's step has measured and given the medians of all steps
+(the limit is for these). The rival of the estimate is the naive plan: all replicas one by one.
 
 Run it in a network namespace of its own, as it takes minutes and two cores:
 `python tests/support/namespace.py python benchmarks/bench_rollout_launch.py --replicas 9`.
@@ -31,6 +31,7 @@ from typing import Any
 import httpx2
 import yaml
 
+from fleet.errors import EXIT_CONFIG
 from fleet.load import load_fleet, load_release
 from fleet.rollout.measured import Measured, measured
 from fleet.rollout.plan import RolloutPlan, plan_rollout
@@ -91,7 +92,7 @@ def write_files(folder: Path, replicas: int, *, min_requests: int) -> None:
     fleet = {"apiVersion": "k3fleet/v1", "name": "launch", "release": "./a.yaml", "regions": racks}
     (folder / "fleet.yaml").write_text(yaml.safe_dump({**fleet, "frontends": {"replicas": 1}}))
     gates = {"min_requests": min_requests, "min_replica_requests": 3, "max_ttft_ratio": 4.0}
-    waves = [{"scope": scope, "soak": "5s", "gates": gates} for scope in SCOPES]
+    waves = [{"scope": scope, "soak": "5s", "gates": dict(gates)} for scope in SCOPES]
     floor = (replicas - 1) / replicas - 0.01
     strategy = {
         "apiVersion": "k3fleet/v1", "waves": waves, "floor": {"rack": floor, "region": floor},
@@ -247,6 +248,8 @@ def rolled_out(place: Place, replicas: int, users: int) -> int:
         words = ("rollout", "start", "fleet.yaml", "./b.yaml", "--yes")
         with watched(told) as seen:
             code, _ = place.run(*words, "--strategy", "strategy.yaml")
+            if code == EXIT_CONFIG:
+                raise SystemExit("the rollout was refused: see rollout-start.err")
             time.sleep(CALM_S)
         sent.send_signal(signal.SIGINT)
         sent.communicate()

@@ -61,6 +61,11 @@ class Seen:
         """Whether its holder has not renewed it in time, if our clock is right."""
         return self.age_s > LENGTH_S
 
+    @property
+    def ahead(self) -> bool:
+        """Whether it was renewed in the future: one of two clocks is wrong, so neither tells."""
+        return self.age_s < -RENEW_S
+
 
 def read_lease(objects: Objects, now: datetime) -> Seen | None:
     """Read a region's lease; None where nobody holds it."""
@@ -132,12 +137,13 @@ class RegionLease:
             return f"{self.region}: {seen.holder} has ended without giving it back"
         if take_over:
             return f"{self.region}: taken over from {described(seen)}"
-        if seen.expired and self._stays_silent(seen):
+        watch_s = WATCH_S if seen.expired else LENGTH_S + WATCH_S if seen.ahead else 0.0
+        if watch_s and self._stays_silent(seen, watch_s):
             return f"{self.region}: {described(seen)} renews it no more"
         return None
 
-    def _stays_silent(self, seen: Seen) -> bool:
-        until_s = self._time.clock() + WATCH_S
+    def _stays_silent(self, seen: Seen, watch_s: float) -> bool:
+        until_s = self._time.clock() + watch_s
         while self._time.clock() < until_s:
             self._time.pause(_LOOK_S)
             now = _seen(self._objects.get("Lease", NAME), self.region, self._time.now())
@@ -211,7 +217,8 @@ class Leases:
 
 def described(seen: Seen) -> str:
     """Name a holder, and how long ago it was heard of."""
-    return f"{seen.holder}, since {seen.since}, renewed {seen.age_s:.0f} s ago"
+    ago = "in the future (the clocks differ)" if seen.ahead else f"{seen.age_s:.0f} s ago"
+    return f"{seen.holder}, since {seen.since}, renewed {ago}"
 
 
 def _busy(seen: Seen) -> str:

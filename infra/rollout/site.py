@@ -63,7 +63,7 @@ class RegionsSite:
     def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
             "preflight": self._preflight,
-            "drain": drain,
+            "drain": self._drain,
             "assign": self._assign,
             "apply": self._apply,
             "verify": self._verify,
@@ -174,6 +174,14 @@ class RegionsSite:
         if part.forwards and absent:
             return f"other replicas do not serve: {listed(absent)}"
         return floor_broken(serving, racks, part.replicas, self.started.floor)
+
+    def _drain(self, part: Part) -> Result:
+        """Take replicas away, if that is still possible: the preflight may be days old."""
+        region = part.region
+        floor = self.started.floor
+        if low := floor_broken(region.serving(), region.racks, part.replicas, floor):
+            return Result("inconclusive", low)
+        return drain(part)
 
     def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))

@@ -225,8 +225,10 @@ class Stack:
         region = region_plan(make_plan(self.fleet), settings.region)
         assigned = assigned_releases(self.fleet, region, settings.options)
         ids = {identity for name, identity in assigned.items() if name not in without}
-        known = {**settings.options.releases, self.fleet.release_id: self.fleet.release}
-        return frozenset(release_set(known[identity]) for identity in ids)
+        known = settings.options.releases
+        return frozenset(
+            release_set(known[i]) if i in known else self.set_of(i) for i in sorted(ids)
+        )
 
     def set_of(self, identity: str) -> str:
         """Name the set that a release belongs to."""

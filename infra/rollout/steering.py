@@ -11,7 +11,8 @@ from fleet.rollout.record import Asked, Began, Command, Ended, Scope
 from fleet.rollout.state import OVER, Do, Over, State, Wait, after, refusal
 from infra.rollout.driver import drive
 from infra.rollout.journal import Journal
-from infra.rollout.machine import holder, now_s, who
+from infra.rollout.machine import holder, now_s, waiter, who
+from infra.rollout.rights import Rights, both
 from infra.rollout.rollouts import Rollouts, touched
 from infra.rollout.sampling import figures_file, sampled
 from infra.rollout.standings import standings
@@ -24,6 +25,8 @@ def require_latest(rollouts: Rollouts) -> Journal:
     """Give the record of the latest rollout; raise ConfigError when there was none."""
     journal = rollouts.latest()
     if journal is None:
+        for cluster in rollouts.regions.values():
+            cluster.owner()  # AwayError: it may have a record that this working copy has not
         raise ConfigError(
             f"{rollouts.folder}: no rollout was started. Start one: "
             f"k3fleet rollout start {rollouts.fleet.path} RELEASE"
@@ -68,6 +71,10 @@ def drive_on(rollouts: Rollouts, journal: Journal, how: Driving) -> Wait | Over:
     A rollout that waits for a decision is told to go on. Raises BusyError while another drives;
     an exception leaves a record from which anybody can go on.
     """
+    rights = Rights(
+        clusters=rollouts.regions, ask=rollouts.venue.require_right, say=rollouts.venue.note
+    )
+    rights.await_any(waiter(lambda: False))
     with journal.held(holder(), take_over=how.take_over), ExitStack() as claims:
         journal.take_requests()
         state = journal.state()
@@ -77,10 +84,11 @@ def drive_on(rollouts: Rollouts, journal: Journal, how: Driving) -> Wait | Over:
             asked = Asked(at_s=now_s(), by=who(), command="resume", overwrite=how.overwrite)
             journal.append(asked)
         rollouts = up_to_date(rollouts)
-        for region in touched(state.started):
-            rollouts.venue.require_right(region)
+        regions = touched(state.started)
+        rights.look(regions)
+        for region in regions:
             claims.enter_context(rollouts.venue.claimed(region))
-        site = rollouts.site(state.started, journal.require_held)
+        site = rollouts.site(state.started, both(journal.require_held, rights.require))
         looks = {name: region.cluster for name, region in site.regions.items()}
         new = state.started.new
         with sampled(figures_file(journal.path), looks, new, say=rollouts.venue.note):

@@ -13,20 +13,27 @@ import pytest
 from cli_runs import Here
 from region_sessions import Sessions, Talk
 from rollout_deaths import (
-    dies,
-    dies_and_leaves_pulumi,
-    dies_while_another_asks,
-    dies_with_pulumi,
-    falling,
+    cordoned,
     frozen,
-    is_interrupted,
     is_terminated,
+    kill_engine,
+    restart_frontend,
+)
+from rollout_kills import (
+    FIRST_STEP,
+    LAST_STEP,
+    SECOND_STEP,
+    WAY_BACK,
+    Killed,
+    came_well,
+    not_as_recorded,
 )
 from rollout_lab import (
     FILE,
     PATIENCE_S,
     Lab,
     identity,
+    joined,
     lab_of,
     latest,
     phase_s,
@@ -36,7 +43,7 @@ from rollout_lab import (
     wait_for_phase,
 )
 
-from fleet.rollout.record import Ended, Started
+from fleet.rollout.record import PHASES, Ended, Started
 from infra.rollout.journal import Journal
 from verify.smoke import worker_answers
 
@@ -62,6 +69,7 @@ at_once: {per_rack: 1, per_region: 1, regions: 2}
 floor: {rack: 0.5, region: 0.5}
 deadlines: {ready: 45s, registered: 30s, gates: 60s}
 reruns: 0
+webhook: http://127.0.0.1:9/nobody-listens
 """
 AWAY_S = 30.0
 SESSIONS = 8
@@ -141,36 +149,6 @@ def test_the_report_has_figures_of_all_of_it(shared: Here, lab: Lab) -> None:
     assert "default-src" in Path(told["page"]).read_text()
 
 
-def test_a_killed_driver_is_followed_by_the_next(shared: Here, lab: Lab) -> None:
-    """Killed four times, in two updates among them, and interrupted; nothing is done twice."""
-    ends = (
-        ("drain", dies),
-        ("apply", dies_with_pulumi),
-        ("ready", dies_while_another_asks),
-        ("smoke", is_interrupted),
-        ("apply", dies_and_leaves_pulumi),
-    )
-    with lab.watched() as seen:
-        words, length = start_words("third", "--region", "east"), 0
-        for phase, end in ends:
-            driver = shared.start(*words)
-            length = wait_for_phase(record(shared, 2), phase, length)
-            end(shared, driver)
-            length = len(Journal(record(shared, 2)).read())  # it went on while it was ended
-            words = ["rollout", "resume", "fleet.yaml"]
-        second = shared.run(*start_words("batch"))
-        assert (second.code, "Finish it first" in second.err) == (3, True), second.err
-        ended = shared.run(*words)
-    assert ended.code == 0, ended.err
-    releases = lab.releases()
-    assert {releases["e01-0"], releases["e01-1"]} == {identity(shared, "third")}
-    assert {releases["w01-0"], releases["w01-1"]} == {identity(shared, "batch")}
-    counts = {name: len(uids) for name, uids in seen.pods.items()}
-    assert counts == {"e01-0": 2, "e01-1": 2, "w01-0": 1, "w01-1": 1}
-    assert seen.fewest["east"] == 1
-    assert seen.faults == []
-
-
 @pytest.fixture(scope="module")
 def second(shared: Here, lab: Lab) -> Here:
     """Give another working copy of the same fleet: its files, no record, no stacks."""
@@ -181,8 +159,40 @@ def second(shared: Here, lab: Lab) -> Here:
     return copy
 
 
-def joined(here: Here, *words: str) -> tuple[str, ...]:
-    return (*words, "--lab", str(here.work_dir))
+@pytest.mark.timeout(2400)  # four minutes on idle cores
+def test_killed_at_every_step_it_ends_as_if_nobody_had_died(
+    shared: Here, second: Here, lab: Lab
+) -> None:
+    """Thirty drivers of two working copies, one after the other; nothing twice, nothing lost."""
+    killed = Killed(lab, shared, (shared, second), latest(shared) + 1)
+    with lab.watched() as seen:
+        killed.ends("started - clusters", *start_words("third"))
+        for point in FIRST_STEP:
+            killed.ends(point)
+        killed.paused()
+        for point in SECOND_STEP:
+            killed.ends(point)
+        paused = killed.goes_on()
+        assert (paused.code, "paused" in paused.out) == (1, True), paused.err
+        for point in LAST_STEP:
+            killed.ends(point)
+        ended = killed.goes_on()
+    assert ended.code == 0, ended.err
+    killed.must_be_whole(identity(shared, "third"), seen)
+    assert came_well(record(shared, killed.number)) == [*PHASES] * 3  # steps: as undisturbed
+
+
+def test_killed_on_the_way_back_it_still_arrives(shared: Here, second: Here, lab: Lab) -> None:
+    """In updates whose engine is interrupted, terminated or killed: alone, or with the driver."""
+    killed = Killed(lab, shared, (second, shared), latest(shared))
+    with lab.watched() as seen:
+        killed.ends("asked roll-back torn", "rollback", FILE, "--yes")
+        killed.interrupted()
+        for point in WAY_BACK:
+            killed.ends(point)
+        ended = killed.goes_on()
+    assert ended.code == 0, ended.err
+    killed.must_be_whole(identity(shared, "batch"), seen)
 
 
 def test_another_working_copy_finds_the_rollout_and_what_was_changed(
@@ -225,6 +235,10 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
         )
         start = shared.run(*start_words("batch"))
         assert (start.code, "Finish it first" in start.err) == (3, True), start.err
+        wait_for_event(events, "ready", "w01-1")
+        kill_engine(shared, lab, "w01-1", identity(shared, "third"))
+        restart_frontend(shared, lab, "west")
+        seen.faults.clear()  # it was the region's only one
         wait_for_event(events, "gates", "w01-1")
         with frozen(shared, "west"):
             time.sleep(AWAY_S)  # so long it is away; nothing is waited for
@@ -257,7 +271,7 @@ def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab)
     assert lab.leaders() == before
     past = json.loads(shared.run("history", FILE, "-o", "json").out)
     assert [one["number"] for one in past] == list(range(latest(shared), 0, -1))
-    assert {one["status"] for one in past} == {"done"}
+    assert {one["status"] for one in past} == {"done", "rolled-back"}
     unknown = shared.run("rollback", FILE, "--to", "nobody-12345678", "--yes")
     assert (unknown.code, "has not had it" in unknown.err) == (3, True), unknown.err
 
@@ -266,25 +280,27 @@ def stack_folder(here: Here) -> Path:
     return here.work_dir / "lab/pulumi/serving-west"
 
 
-def test_a_release_that_never_gets_ready_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
-    """A house of cards: it only takes its canary away, and the way back needs no help of it."""
+def test_a_step_whose_node_is_lost_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
+    """Its new pod finds no place: only the canary is away, and it comes back with the node."""
     hasty = STRATEGY.replace("ready: 45s", "ready: 25s")
     (shared.folder / "strategy.yaml").write_text(hasty)
     cards, before = identity(shared, "cards"), lab.releases()
-    with falling(shared, lab, cards):
+    with cordoned(lab, "w01-0"):
         ended = shared.run(*start_words("cards", "--region", "west"))
         assert ended.code == 1, ended.err
-        assert "after the deadline `ready`" in ended.out
-        told = json.loads(shared.run("rollout", "status", "fleet.yaml", "-o", "json").out)
-        assert (told["status"], told["phase"], told["step"]) == ("held", "ready", ["w01-0"])
-        rows = {row["replica"]: row for row in told["replicas"]}
-        assert rows["w01-0"]["assigned"] == cards
-        assert rows["w01-0"]["state"] != "serves"
-        assert rows["w01-1"]["state"] == rows["e01-0"]["state"] == "serves"
-        assert "k3fleet rollback" in told["ways_on"]
-        back = shared.run("rollback", "fleet.yaml", "--yes")
+        assert "of 2 pods run, after the deadline `ready`" in ended.out, ended.out
+        assert "webhook at 127.0.0.1: ConnectError; the rollout goes on" in ended.err
+        told = json.loads(shared.run("rollout", "status", FILE, "-o", "json").out)
+    assert (told["status"], told["phase"], told["step"]) == ("held", "ready", ["w01-0"])
+    rows = {row["replica"]: row for row in told["replicas"]}
+    assert rows["w01-0"]["assigned"] == cards
+    assert rows["w01-0"]["state"] != "serves"
+    assert rows["w01-1"]["state"] == rows["e01-0"]["state"] == "serves"
+    assert "k3fleet rollback" in told["ways_on"]
+    back = shared.run("rollback", FILE, "--yes")
     assert back.code == 0, back.err
     assert lab.releases() == before
+    assert not_as_recorded(shared, shared.work_dir) == []
 
 
 def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
@@ -314,15 +330,17 @@ def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
         assert len(by_set) == 2
         for set_ in by_set:
             [frontend] = east.frontends(set_)
-            seen = {
+            known = {
                 other
                 for other, pod in by_set.items()
                 if worker_answers(frontend.url, lab.model, east.workers()[pod], http=frontend.http)
             }
-            assert seen == {set_}
+            assert known == {set_}
         wait_until(lambda: len({c.region for c in sessions.latest("east").values()}) == 2)
-        ended = shared.run("rollout", "resume", FILE)
-        assert ended.code == 0, ended.err
+        # Sessions know a replica of the new set by now: for the gates of the next, others come.
+        with lab.watched() as seen:
+            ended = shared.run("rollout", "resume", FILE)
+        assert (ended.code, seen.faults) == (0, []), ended.err
         assert before not in {pod.set for pod in east.engines()}
         gone = sessions.calls[-1].began_s
         wait_until(lambda: min(c.began_s for c in sessions.latest("east").values()) > gone)

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 K3FLEET = str(Path(sys.executable).with_name("k3fleet"))
+MORTAL = Path(__file__).with_name("mortal_driver.py")
 # One run is about a minute; the limit only ends a run that hangs.
 RUN_TIMEOUT_S = 600
 
@@ -66,10 +67,11 @@ class Here:
         path.write_text(SMALL_FLEET.replace("ROUTER", router).replace("NODES", str(nodes)))
         return path
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command without waiting."""
+    def start(self, *arguments: str, point: str = "") -> subprocess.Popen[str]:
+        """Start a command without waiting; `point`: of `mortal_driver`."""
+        program = [sys.executable, str(MORTAL), point] if point else [K3FLEET]
         process = subprocess.Popen(
-            [K3FLEET, *arguments, "--work-dir", str(self.work_dir)],
+            [*program, *arguments, "--work-dir", str(self.work_dir)],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

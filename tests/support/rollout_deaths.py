@@ -4,53 +4,15 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 from cli_runs import Here
+from lightkube.resources.core_v1 import Node
 from rollout_lab import PATIENCE_S, Lab
-
-
-def dies(here: Here, driver: subprocess.Popen[str]) -> None:
-    driver.kill()
-    here.end(driver)
-
-
-def dies_with_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
-    """As when the machine loses power: the stack stays locked, its update half done."""
-    wait_for_lock(here)
-    driver.kill()
-    for process in here.processes():
-        with suppress(psutil.NoSuchProcess):
-            if process.name().startswith("pulumi"):
-                process.kill()
-    here.end(driver)
-    assert list(locks(here))
-
-
-def dies_and_leaves_pulumi(here: Here, driver: subprocess.Popen[str]) -> None:
-    """The update goes on without its driver; the next one has to wait for it."""
-    wait_for_lock(here)
-    dies(here, driver)
-
-
-def dies_while_another_asks(here: Here, driver: subprocess.Popen[str]) -> None:
-    """The second one is told who drives; the driver does not move meanwhile."""
-    driver.send_signal(signal.SIGSTOP)
-    busy = here.run("rollout", "resume", "fleet.yaml")
-    assert (busy.code, f"driven by pid {driver.pid}" in busy.err) == (9, True), busy.err
-    dies(here, driver)
-
-
-def is_interrupted(here: Here, driver: subprocess.Popen[str]) -> None:
-    """Ctrl-C says how to go on."""
-    driver.send_signal(signal.SIGINT)
-    ended = here.end(driver)
-    assert (ended.code, "rollout resume" in ended.err) == (130, True), ended.err
 
 
 def is_terminated(here: Here, driver: subprocess.Popen[str]) -> None:
@@ -76,33 +38,6 @@ def wait_for_lock(here: Here, region: str = "east") -> None:
 
 
 @contextmanager
-def falling(here: Here, lab: Lab, release: str) -> Iterator[None]:
-    """Let each engine of a release end as soon as it has started."""
-    stop = threading.Event()
-
-    def kill_all() -> None:
-        while not stop.wait(0.2):
-            folders = [
-                f"/pods/{pod.name}-{pod.uid[:8]}"
-                for cluster in lab.clusters
-                for pod in cluster.engines()
-                if pod.leader and pod.release == release
-            ]
-            for process in here.processes() if folders else ():
-                with suppress(psutil.NoSuchProcess):
-                    if process.cwd().endswith(tuple(folders)):
-                        process.kill()
-
-    thread = threading.Thread(target=kill_all)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(timeout=PATIENCE_S)
-
-
-@contextmanager
 def frozen(here: Here, region: str) -> Iterator[None]:
     """Let the API server of a region answer nobody."""
     [server] = [
@@ -115,3 +50,60 @@ def frozen(here: Here, region: str) -> Iterator[None]:
         yield
     finally:
         server.resume()
+
+
+def kill_engine(here: Here, lab: Lab, replica: str, release: str) -> None:
+    """End the engine of a replica's new pod once it runs; its pod starts it again."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        folders = [
+            f"/pods/{pod.name}-{pod.uid[:8]}"
+            for cluster in lab.clusters
+            for pod in cluster.engines()
+            if (pod.leader, pod.replica, pod.release) == (True, replica, release)
+        ]
+        if killed := _killed(here, folders):
+            return
+        assert time.monotonic() < deadline, f"{replica} has no engine of {release}: {killed}"
+        time.sleep(0.1)
+
+
+def restart_frontend(here: Here, lab: Lab, region: str) -> None:
+    """End the frontend of a region, and wait until its gateway gets answers again."""
+    [cluster] = [one for one in lab.clusters if one.region == region]
+    [frontend] = cluster.frontends()
+    assert _killed(here, [f"/pods/{frontend.pod}-"])
+    deadline = time.monotonic() + PATIENCE_S
+    for there in (False, True):
+        while bool(cluster.frontends()) != there:
+            assert time.monotonic() < deadline, f"{region}: its frontend: {there}"
+            time.sleep(0.05)
+    while why := lab.fault(lab.told["regions"][region]["gateway_url"]):
+        assert time.monotonic() < deadline, why
+
+
+def _killed(here: Here, folders: Iterable[str]) -> int:
+    """Kill what works in some pods' folders; say how many processes that were."""
+    count = 0
+    for process in here.processes():
+        with suppress(psutil.NoSuchProcess):
+            if any(folder in process.cwd() for folder in folders):
+                process.kill()
+                count += 1
+    return count
+
+
+@contextmanager
+def cordoned(lab: Lab, replica: str) -> Iterator[None]:
+    """Let no new pod be placed on the node of a replica's leader."""
+    [(cluster, node)] = [
+        (cluster, pod.node)
+        for cluster in lab.clusters
+        for pod in cluster.engines()
+        if pod.leader and pod.replica == replica
+    ]
+    cluster.client.patch(Node, node, {"spec": {"unschedulable": True}})
+    try:
+        yield
+    finally:
+        cluster.client.patch(Node, node, {"spec": {"unschedulable": False}})

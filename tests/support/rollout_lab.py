@@ -29,7 +29,7 @@ from lab.network import loopback_address
 FILE = "fleet.yaml"
 BY_STRATEGY = ("--strategy", "strategy.yaml", "--yes")
 POLL_S = 0.2
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # only ends what hangs
 
 
 @dataclass
@@ -77,6 +77,14 @@ class Lab:
             for cluster in self.clusters
             for pod in cluster.engines()
             if pod.leader and not pod.deleting
+        }
+
+    def generations(self) -> dict[str, int]:
+        """Read how often the object of each replica was changed."""
+        return {
+            name: item["metadata"]["generation"]
+            for cluster in self.clusters
+            for name, item in cluster.workloads().items()
         }
 
     def label(self, replica: str, release: str) -> None:
@@ -149,21 +157,27 @@ class Lab:
                     seen.pods[pod.replica].add(pod.uid)
 
     def _chat(self, url: str, seen: Watched, stop: threading.Event) -> None:
-        asked = {"model": self.model, "messages": [{"role": "user", "content": "hello"}]}
         while not stop.wait(POLL_S):
-            try:
-                reply = httpx2.post(
-                    f"{url}/v1/chat/completions",
-                    json={**asked, "max_tokens": 20},
-                    timeout=60,
-                    trust_env=False,
-                )
-                reply.raise_for_status()
-                assert reply.json()["usage"]["completion_tokens"] > 0
-            except (httpx2.HTTPError, AssertionError) as error:
-                seen.faults.append(repr(error))
+            if fault := self.fault(url):
+                seen.faults.append(fault)
             else:
                 seen.answers += 1
+
+    def fault(self, url: str) -> str:
+        """Ask a gateway for a short answer; say what went wrong."""
+        asked = {"model": self.model, "messages": [{"role": "user", "content": "hello"}]}
+        try:
+            reply = httpx2.post(
+                f"{url}/v1/chat/completions",
+                json={**asked, "max_tokens": 20},
+                timeout=60,
+                trust_env=False,
+            )
+            reply.raise_for_status()
+            assert reply.json()["usage"]["completion_tokens"] > 0
+        except (httpx2.HTTPError, AssertionError) as error:
+            return repr(error)
+        return ""
 
 
 @contextmanager
@@ -200,6 +214,11 @@ def record(here: Here, number: int) -> Path:
 def latest(here: Here) -> int:
     """Give the number of the latest rollout."""
     return len(list((here.work_dir / "lab/rollouts").glob("*.jsonl")))
+
+
+def joined(here: Here, *words: str) -> tuple[str, ...]:
+    """Give a command of a working copy that did not start the lab."""
+    return (*words, "--lab", str(here.work_dir))
 
 
 def phase_s(record: Path, phase: str) -> float:

@@ -46,6 +46,7 @@ class FakeObjects:
     deaf: bool = False  # does what is asked, and its answer gets lost
     items: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     version: int = 0
+    touch: Callable[[], None] = lambda: None  # called before and after whatever changes something
 
     def get(self, kind: Kind, name: str) -> Object | None:
         self._reach()
@@ -60,6 +61,7 @@ class FakeObjects:
         ]
 
     def write(self, kind: Kind, item: Object) -> Object:
+        self.touch()
         self._reach()
         key = (kind, item["metadata"]["name"])
         now = self.items.get(key, {}).get("metadata", {}).get("resourceVersion")
@@ -71,6 +73,7 @@ class FakeObjects:
         return copy.deepcopy(self.items[key])
 
     def merge(self, kind: Kind, name: str, patch: Object) -> None:
+        self.touch()
         self._reach()
         item = copy.deepcopy(self.items[(kind, name)])
         for key, value in patch["data"].items():
@@ -86,6 +89,7 @@ class FakeObjects:
         self.version += 1
         item["metadata"] = {**item["metadata"], "resourceVersion": str(self.version)}
         self.items[key] = item
+        self.touch()
 
     def _reach(self) -> None:
         if self.down:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ FLEET = {
 }
 PARTS = [name for step in FLEET.values() for _, name in step]
 REPLICAS = [name for name in PARTS if not name.startswith("shared")]
+FLOOR = 0.5  # of each region's replicas
 
 
 class KilledError(Exception):
@@ -86,6 +87,7 @@ class World:
     assigned: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PARTS, OLD))
     routed: set[str] = field(default_factory=lambda: set(REPLICAS))
     starts: list[tuple[str, str]] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)  # replicas whose nodes are down
     # What gateways are told of the two releases, which are kept apart, by region.
     told: dict[str, Shares] = field(
         default_factory=lambda: {region: {OLD: TOTAL_WEIGHT, NEW: 0} for region in "ab"}
@@ -93,6 +95,33 @@ class World:
 
     def __post_init__(self) -> None:
         self.state = read_state(self.record)
+
+    @property
+    def up(self) -> set[str]:
+        """Name the replicas that serve."""
+        return self.routed - self.lost
+
+    @property
+    def low(self) -> set[str]:
+        """Name the regions in which fewer serve than the floor."""
+        regions = {region_of(name) for name in REPLICAS}
+        return {name for name in regions if self._count(self.up, name) < self._floor(name)}
+
+    def _count(self, replicas: Iterable[str], region: str) -> int:
+        return sum(region_of(name) == region for name in replicas)
+
+    def _floor(self, region: str) -> float:
+        return FLOOR * self._count(REPLICAS, region)
+
+    def _refused(self, names: Iterable[str], *, others: bool) -> bool:
+        """Say whether a site would not let replicas go: too few would serve, or others are lost."""
+        step = set(names)
+        leaving = {region_of(name) for name in step & self.up}
+        left = self.up - step
+        too_few = any(self._count(left, name) < self._floor(name) for name in leaving)
+        regions = {region_of(name) for name in step}
+        absent = {name for name in self.lost - step if region_of(name) in regions}
+        return too_few or (others and bool(absent))
 
     @property
     def action(self) -> Do | Wait | Over:
@@ -123,14 +152,19 @@ class World:
         touch()
         self._write(Began(at_s=0.0, phase=action.phase))
         touch()
-        true_outcome = self._do(action, outcome, touch)
+        true_outcome = self.act(action, outcome, touch)
         touch()
         why = "" if true_outcome == "ok" else f"{action.phase} went wrong"
         self._write(Ended(at_s=0.0, phase=action.phase, outcome=true_outcome, why=why, seen=seen))
 
-    def _do(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
+    def act(self, action: Do, outcome: Outcome, touch: Touch) -> Outcome:
+        """Do what a phase does, without a word in the record."""
         names = parts(action.step)
         match action.phase:
+            case "preflight" if self._refused(names, others=action.target == NEW):
+                return "inconclusive"
+            case "drain" if self._refused(names, others=False):
+                return "inconclusive"
             case "drain":
                 self._share(action, touch, without=names)
                 for name in set(names) & set(REPLICAS):

@@ -244,6 +244,7 @@ class Rollout(RuleBasedStateMachine):
         self.world = World(record=[started(on_fail, reruns)])
         self.written: dict[tuple[str, int], dict[str, str]] = {}
         self.turned = False
+        self.low: set[str] = set()  # regions that lost nodes have brought below the floor
 
     def is_running(self) -> bool:
         return isinstance(self.world.action, Do)
@@ -259,6 +260,15 @@ class Rollout(RuleBasedStateMachine):
         for _ in range(phases):
             if self.is_running():
                 self.world.go()
+
+    @rule(replica=st.sampled_from(REPLICAS))
+    def node_down(self, replica: str) -> None:
+        self.world.lost.add(replica)
+        self.low = self.world.low
+
+    @rule()
+    def nodes_up(self) -> None:
+        self.world.lost.clear()
 
     @precondition(is_running)
     @rule(at=st.integers(0, 4))
@@ -279,6 +289,11 @@ class Rollout(RuleBasedStateMachine):
         state = self.world.state
         away = set(REPLICAS) - self.world.routed
         assert away <= {place.replica for step in state.queue[:1] for place in step.places}
+
+    @invariant()
+    def no_step_brings_a_region_below_its_floor(self) -> None:
+        """Nodes may be lost between any two phases, and a driver may come back days later."""
+        assert self.world.low <= self.low
 
     @invariant()
     def whoever_waits_says_why(self) -> None:
@@ -340,12 +355,24 @@ class Rollout(RuleBasedStateMachine):
                 stored=dict(self.world.stored),
                 assigned=dict(self.world.assigned),
                 routed=set(self.world.routed),
+                lost=set(self.world.lost),
                 told=dict(self.world.told),
             )
             copy.ask(command)
+            self.goes_on_or_says_why(copy)
+            copy.lost.clear()
             over = finish(copy)
             assert copy.routed == set(REPLICAS)
             assert over.status != "done" or set(copy.live.values()) == {NEW}
+
+    def goes_on_or_says_why(self, world: World) -> None:
+        """With nodes that stay down it may not come to its end, but nobody waits in silence."""
+        for _ in range(FEW):
+            if not isinstance(world.action, Do):
+                break
+            world.go()
+        action = world.action
+        assert isinstance(action, Over) or (isinstance(action, Wait) and action.why and action.ways)
 
 
 TestRollout = Rollout.TestCase

@@ -61,6 +61,15 @@ def test_it_goes_to_the_end(journal: Journal) -> None:
     assert [phase for phase, _ in site.done[: len(PHASES)]] == list(PHASES)
 
 
+def test_a_clock_that_is_set_moves_no_step(journal: Journal) -> None:
+    """By NTP, an hour back: the order of the entries counts, and not their times."""
+    times = iter([100.0, 101.0, 102.0, -3500.0])
+    site = Site()
+    assert drive(journal, site, clock=lambda: next(times, -3400.0)) == Over(status="done")
+    assert [phase for phase, _ in site.done[: len(PHASES)]] == list(PHASES)
+    assert set(site.live.values()) == {NEW}
+
+
 def test_the_intent_is_on_disk_before_anything_is_touched(journal: Journal) -> None:
     """Else a kill in the middle of an update would leave no trace of it."""
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from rollout_objects import FakeObjects, FakeTime, holder
 
@@ -112,6 +113,16 @@ def test_a_clock_that_is_wrong_takes_nothing_away(
         lease(east, "ben", time, skew_s=skew_s).acquire()
 
 
+def test_a_clock_that_was_set_back_keeps_no_dead_driver_alive(
+    east: FakeObjects, time: FakeTime
+) -> None:
+    """An hour back, his last renewal lies in the future: it is watched for its whole length."""
+    lease(east, "anna", time).acquire()
+    why = lease(east, "ben", time, skew_s=-3600.0).acquire()
+    assert "anna, since 2026-01-01T12:00:00, renewed in the future (the clocks differ)" in why
+    assert time.seconds >= LENGTH_S
+
+
 def test_an_api_server_that_is_away_for_half_a_minute_costs_nothing(
     east: FakeObjects, time: FakeTime
 ) -> None:
@@ -178,6 +189,30 @@ def test_a_process_that_has_ended_is_gone_and_others_are_not() -> None:
     assert is_gone(ended.stdout.strip())
     me = own_process()
     assert not is_gone(me)
-    assert is_gone(me.rpartition(" ")[0] + " 1.00")
-    assert not is_gone("another-boot pid:[1] 1 1.00")
+    assert is_gone(me.rpartition(" ")[0] + " 1")
+    assert not is_gone("another-boot pid:[1] 1 1")
     assert not is_gone("")
+
+
+def test_a_clock_that_is_set_kills_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of a process by the time of day moves with the clock: a living driver is no corpse.
+
+    psutil reads the time of the boot anew each time, and the kernel computes it from the clock.
+    """
+    me = own_process()
+    boot_s = psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot_s + 3600.0)
+    assert own_process() == me
+    assert not is_gone(me)
+
+
+def test_a_zombie_is_gone() -> None:
+    """Its parent has not looked yet; it drives nothing any more."""
+    code = "from infra.rollout.process import own_process; print(own_process(), flush=True)"
+    root = Path(__file__).parents[3]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env) as child:
+        assert child.stdout is not None
+        name = child.stdout.read().decode().strip()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it ended, and is not yet reaped
+        assert is_gone(name)

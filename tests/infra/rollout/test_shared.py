@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rollout_copies import ME, Fleet
 from rollout_large import large_record
-from rollout_objects import FakeObjects, FakeTime, holder
-from rollout_world import started
+from rollout_objects import FakeObjects
+from rollout_world import KilledError, started
 
-from fleet.errors import ApplyError, BusyError
-from fleet.rollout.record import PHASES, Asked, Began, Ended, Entry
+from fleet.errors import ApplyError, BusyError, ConfigError
+from fleet.rollout.record import PHASES, Asked, Began, Ended
 from fleet.rollout.state import Do, Over, read_state
 from infra.rollout.driver import Result, drive
 from infra.rollout.journal import Journal
-from infra.rollout.lease import Leases, RegionLease
 from infra.rollout.ledger import KEPT, Ledger, Packer, Stored
-from infra.rollout.shared import SharedRecord
-from infra.rollout.waiting import Waiter
-
-ME = {"pid": "1"}
-
-
-class Fleet:
-    """Regions a and b, and as many working copies as there are folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.time = FakeTime()
-        self.regions = {name: FakeObjects(name) for name in ("a", "b")}
-        self.said: list[str] = []
-
-    def copy(self, who: str, *gone: str) -> Journal:
-        time = self.time.of()
-        me = holder(who, gone=tuple(f"process of {name}" for name in gone))
-        leases = {n: RegionLease(o, me, time) for n, o in self.regions.items()}
-        shared = SharedRecord(
-            number=1,
-            ledgers={name: Ledger(objects) for name, objects in self.regions.items()},
-            leases=Leases(leases, self.said.append),
-            waiter=Waiter(clock=time.clock, pause=time.pause, stop=lambda: False),
-            say=self.said.append,
-        )
-        return Journal(self.folder / who / "0001.jsonl", shared)
-
-    def stored(self, region: str) -> tuple[Entry, ...]:
-        return Ledger(self.regions[region]).read(1).entries
+from infra.rollout.rollouts import Rollouts, require_over
 
 
 @pytest.fixture
@@ -66,6 +38,20 @@ class Site:
         return self._act(action)
 
 
+@dataclass
+class Copy:
+    """A working copy, as far as the start of a rollout looks at it."""
+
+    fleet: Fleet
+    home: Path
+
+    def clusters(self) -> dict[str, FakeObjects]:
+        return self.fleet.regions
+
+    def note(self, text: str) -> None:
+        self.fleet.said.append(text)
+
+
 def begun(fleet: Fleet, who: str = "anna") -> Journal:
     journal = fleet.copy(who)
     with journal.held(ME):
@@ -80,10 +66,6 @@ def asked(command: str) -> Asked:
 def go(journal: Journal, site: Site) -> object:
     with journal.held(ME):
         return drive(journal, site, clock=lambda: 1.0)
-
-
-class KilledError(Exception):
-    """As kill -9: nothing is given back, nothing more is written."""
 
 
 @pytest.mark.parametrize("kill_at", range(0, len(PHASES) * 4, 3))
@@ -118,6 +100,28 @@ def test_two_working_copies_cannot_drive_at_once(fleet: Fleet) -> None:
     """Their files do not know of each other; the lease does."""
     with begun(fleet).held(ME), pytest.raises(BusyError, match="driven by anna"):
         go(fleet.copy("ben"), Site())
+
+
+def test_of_two_starts_at_once_one_is_refused(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that no rollout runs; the other one was a moment faster, and let go again."""
+    monkeypatch.setattr("infra.rollout.rollouts.ClusterObjects", lambda objects: objects)
+    faster, slower = (Rollouts(venue=Copy(fleet, fleet.folder / who)) for who in ("ben", "anna"))  # type: ignore[arg-type]
+
+    others = iter([faster])
+
+    def look(journal: Journal | None) -> None:
+        require_over(journal)
+        for other in others:
+            other.begin(started(), ME, take_over=False)
+
+    monkeypatch.setattr("infra.rollout.rollouts.require_over", look)
+    with pytest.raises(BusyError, match="somebody else has just started this rollout"):
+        slower.begin(started(), ME, take_over=False)
+    assert fleet.stored("a") == fleet.stored("b") == (started(),)
+    with pytest.raises(ConfigError, match="Finish it first"):
+        slower.begin(started(), ME, take_over=False)
 
 
 def test_who_is_taken_over_stops_before_the_next_thing(fleet: Fleet) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rollout_site import DRAIN_S, FIRST, REGION, REPLICAS, Rig, change, roll
+from rollout_site import DRAIN_S, FIRST, REGION, REPLICAS, Rig, change, leader, roll
 
 from fleet.rollout.record import Phase
 from fleet.rollout.strategy import Floor
@@ -208,3 +208,13 @@ def test_a_soak_is_as_long_as_it_says(rig: Rig) -> None:
     rig.at(35.0, lambda: change(rig, ready=False))
     result = rig.do("soak", soak_s=30.0)
     assert (result.outcome, rig.now_s) == ("failed", 35.0)
+
+
+def test_a_drain_looks_at_the_floor_once_more(rig: Rig) -> None:
+    """Its preflight may be days old: the driver died behind it, or the rollout was paused."""
+    assert rig.do("preflight").outcome == "ok"
+    change(rig, REPLICAS[1], ready=False)
+    result = rig.do("drain")
+    assert result.outcome == "inconclusive"
+    assert "the floor is 2" in result.why
+    assert rig.region.pods[leader(rig)].routed
