@@ -16,7 +16,7 @@ from fleet.errors import ApplyError
 from fleet.load import Fleet, load_fleet
 from fleet.release_set import release_set
 from fleet.rollout.strategy import Assumed, Floor
-from fleet.traffic_shift import TOTAL_WEIGHT, Shift, Side, plan_shift
+from fleet.traffic_shift import TOTAL_WEIGHT, Pacing, Shift, Side, plan_shift
 from infra.gateway import SETS_ANNOTATION, SETS_MAP, cluster_of
 from infra.render import render_region
 from infra.rollout.waiting import Waiter
@@ -61,7 +61,9 @@ class Moving:
     def shift(self, target: int = TOTAL_WEIGHT) -> Shift:
         nine = Side(name="r", replicas=9)
         weight = self.traffic.weight()
-        return plan_shift(nine, nine, Assumed(), prefill_share=0.25, weight=weight, target=target)
+        return plan_shift(
+            nine, nine, Assumed(), pacing=Pacing(prefill_share=0.25), weight=weight, target=target
+        )
 
     def mover(self) -> Mover:
         return Mover(
