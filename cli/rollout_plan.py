@@ -88,13 +88,13 @@ def print_plan(result: RolloutPlan) -> None:
 def _row(step: PlannedStep) -> tuple[object, ...]:
     serving = ", ".join(f"{name} {left} of {total}" for name, (left, total) in step.serving.items())
     tokens = sum(cost.prefill_tokens for cost in step.costs.values())
-    slowest_s = max(cost.prefill_s for cost in step.costs.values())
+    slowest_s = max((cost.prefill_s for cost in step.costs.values()), default=0.0)
     return (
         step.number,
         step.wave,
         _minutes(step.starts_s),
-        ", ".join(step.replicas),
-        serving,
+        ", ".join(step.replicas) or f"frontends and gateway of {step.shared}",
+        serving or "all",
         f"{tokens / 1e6:.1f} M tokens, {slowest_s:.0f} s",
     )
 
@@ -110,7 +110,7 @@ def _facts(result: RolloutPlan) -> list[tuple[str, str]]:
         ("gates", times.gates_s),
     )
     soaks = ", ".join(f"{scope} {_minutes(soak)}" for scope, soak in result.soaks_s.items())
-    dip = max(cost.hit_dip for step in result.steps for cost in step.costs.values())
+    dip = max((c.hit_dip for step in result.steps for c in step.costs.values()), default=0.0)
     beside = "yes" if result.mixing.side_by_side else f"no: {listed(result.mixing.apart)}"
     return [
         ("a step", ", ".join(f"{name} {_minutes(length)}" for name, length in parts)),

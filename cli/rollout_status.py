@@ -78,7 +78,7 @@ def status_json(journal: Journal, state: State) -> dict[str, object]:
         "status": state.status,
         "pausing": state.pausing,
         "way": "back" if state.back else "forwards",
-        "step": None if step is None else [place.replica for place in step.places],
+        "step": None if step is None else list(step.names),
         "phase": None if step is None else state.phase,
         "last_entry_at_s": entries[-1].at_s,
         "steps_left": len(state.queue),
@@ -96,7 +96,7 @@ def _status_facts(journal: Journal, state: State) -> list[tuple[str, str]]:
         ("record", str(told["record"])),
     ]
     if state.queue:
-        replicas = ", ".join(place.replica for place in state.queue[0].places)
+        replicas = ", ".join(state.queue[0].names)
         number = f"{PHASES.index(state.phase) + 1} of {len(PHASES)}"
         phase = f"{state.phase} ({number}), last entry {since_s:.0f} s ago"
         facts.append(("step", f"{replicas}; {len(state.queue) - 1} steps after it"))

@@ -55,7 +55,7 @@ class Notices:
     def phase(self, entry: Began | Ended, action: Do) -> None:
         """Tell of a phase that did not go well."""
         if isinstance(entry, Ended) and entry.outcome != "ok":
-            replicas = [place.replica for place in action.step.places]
+            replicas = list(action.step.names)
             self._tell(entry.outcome, entry.why, phase=entry.phase, replicas=replicas)
 
     def came(self, came: Wait | Over | None) -> None:
@@ -101,9 +101,10 @@ def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:
 
 def _write(file: TextIO, entry: Began | Ended, action: Do) -> None:
     event = {
-        **entry.model_dump(mode="json"),
+        **entry.model_dump(mode="json", exclude_none=True),
         "wave": action.step.wave,
         "replicas": [place.replica for place in action.step.places],
+        **({"shared": action.step.shared} if action.step.shared else {}),
         "release": action.target,
     }
     file.write(json.dumps(event) + "\n")
@@ -116,7 +117,7 @@ def _progress() -> Say:
 
     def say(entry: Began | Ended, action: Do) -> None:
         nonlocal began_s
-        replicas = ", ".join(place.replica for place in action.step.places)
+        replicas = ", ".join(action.step.names)
         if isinstance(entry, Began):
             began_s = entry.at_s
             progress.step(f"{entry.phase} {replicas}")

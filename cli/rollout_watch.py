@@ -69,7 +69,7 @@ def _line(state: State, found: tuple[Slot, ...]) -> str:
     serving = sum(slot.state == "serves" for slot in found)
     doing = ""
     if state.queue and state.status == "running":
-        doing = f" {state.phase} {', '.join(place.replica for place in state.queue[0].places)};"
+        doing = f" {state.phase} {', '.join(state.queue[0].names)};"
     way = " back" if state.back else ""
     counts = f"{serving} of {len(found)} serve, {updated} have {state.started.new}"
     return f"{state.status}{way}:{doing} {len(state.queue)} steps left; {counts}"

@@ -102,7 +102,9 @@ def _shift(fleet_file: Path, region: str, target: int, options: Mapping[str, Any
         own,
         elsewhere if target else Side(name=region, replicas=here.serving()),
         strategy.assumed,
-        pacing=Pacing(prefill_share=options["prefill_share"], heard_s=found.heard_s),
+        pacing=Pacing(
+            prefill_share=options["prefill_share"], heard_s=found.clusters[region].heard_s
+        ),
         weight=traffic.weight(),
         target=target,
     )

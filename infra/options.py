@@ -47,4 +47,6 @@ class Options:
     # Replica name -> release id. Replicas that are not named run the fleet's release.
     assignment: Mapping[str, str] = field(default_factory=dict)
     releases: Mapping[str, Release] = field(default_factory=dict)
+    # The release that frontends and gateway follow; None: the fleet's own.
+    shared: str | None = None
     serial: int = 0  # of the assignment; grows with each change

@@ -66,6 +66,7 @@ class ServingOutputs(Outputs):
     cluster_uid: str | None = None  # as of the platform
     serial: int
     releases: dict[str, str]  # replica -> release id
+    shared: str | None = None  # release id of frontends and gateway
 
 
 class Remembered(Outputs):
@@ -74,6 +75,7 @@ class Remembered(Outputs):
     cluster_uid: str | None = None
     serial: int = 0  # of the assignment
     releases: dict[str, str] = {}  # replica -> release id
+    shared: str | None = None  # release id of frontends and gateway
 
 
 MODELS: Mapping[StackLayer, type[Outputs]] = {

@@ -80,6 +80,7 @@ def run(layer: Layer) -> None:
     if layer == "serving":
         outputs["serial"] = settings.options.serial
         outputs["releases"] = assigned_releases(fleet, region, settings.options)
+        outputs["shared"] = settings.options.shared or fleet.release_id
     for name, value in outputs.items():
         # Outputs too wait for the check: a refused update must not say that it was deployed.
         pulumi.export(name, pulumi.Output.all(uid, value).apply(lambda both: both[1]))

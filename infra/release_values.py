@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -119,6 +119,11 @@ class Releases:
             self._done[wanted, role] = self._compute(wanted, release, role)
         return self._done[wanted, role]
 
+    def fronting(self) -> Fleet:
+        """Give the fleet with the release that its frontends and gateway follow."""
+        wanted = self._options.shared or self._fleet.release_id
+        return replace(self._fleet, release=self._find("shared", wanted), release_id=wanted)
+
     def namespace(self, release: Release) -> str:
         """Name the Dynamo namespace where engines of a release and their frontends meet."""
         return f"{self._fleet.spec.name}-{self._region}-{release_set(release)}"
@@ -126,19 +131,19 @@ class Releases:
     def of_sets(self, replicas: Iterable[str]) -> tuple[Release, ...]:
         """Give one release of each set that replicas run, that of the most replicas first.
 
-        Frontends of a set are those of the fleet file's release where it belongs to it, else of
-        the release of its last replica: so they change with the last step of a rollout.
+        Frontends of a set are those of the release that they are told to follow, or of the fleet
+        file's, where it belongs to the set; else of the release of its last replica.
         """
-        own = release_set(self._fleet.release)
+        own = {release_set(r): r for r in (self._fleet.release, self.fronting().release)}
         chosen: dict[str, Release] = {}
         counts: Counter[str] = Counter()
         for name in sorted(replicas):
             identity = self._options.assignment.get(name, self._fleet.release_id)
             release = self._find(name, identity)
             set_ = release_set(release)
-            chosen[set_] = self._fleet.release if set_ == own else release
+            chosen[set_] = own.get(set_, release)
             counts[set_] += 1
-        names = sorted(chosen, key=lambda set_: (-counts[set_], set_ != own, set_))
+        names = sorted(chosen, key=lambda set_: (-counts[set_], set_ not in own, set_))
         return tuple(chosen[set_] for set_ in names) or (self._fleet.release,)
 
     def _find(self, replica: str, wanted: str) -> Release:

@@ -40,6 +40,7 @@ OPTION_KEYS: Mapping[str, tuple[str, Kind]] = {
     "weightsDir": ("weights_dir", "text"),
     "weightsClaim": ("weights_claim", "text"),
     "assignment": ("assignment", "object"),
+    "shared": ("shared", "text"),
     "serial": ("serial", "number"),
 }
 REQUIRED_KEYS = ("fleet", "region", "kubeconfig")

@@ -135,9 +135,10 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
     """Compute the serving layer of one region."""
     namespace = options.namespace or fleet.spec.namespace
     releases = Releases(fleet, options, region.name)
+    fronting = releases.fronting()
     frontends = _frontends(fleet, region, releases, options)
     sets = [item.set for item in frontends]
-    gateway = gateway_values(fleet, region.name, namespace, sets, options)
+    gateway = gateway_values(fronting, region.name, namespace, sets, options)
     return ServingValues(
         fleet=fleet.spec.name,
         region=region.name,
@@ -170,7 +171,7 @@ def serving_values(fleet: Fleet, region: RegionPlan, options: Options) -> Servin
             if options.bare
             else scheduling_values(fleet.spec.scheduling, fleet.spec.backend)
         ),
-        scaling=_scaling(fleet, options),
+        scaling=_scaling(fronting, options),
         surroundings=serving_surroundings(fleet, region, namespace, gateway.port, options),
     )
 

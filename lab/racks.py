@@ -16,7 +16,6 @@ from fleet.racks.differences import Expected
 from fleet.rollout.record import Started
 from fleet.rollout.state import OVER, read_state
 from fleet.rollout.strategy import Strategy
-from fleet.traffic_shift import HEARD_S
 from infra.kubeconfig import FAULTS
 from infra.options import Options
 from infra.racks.work import RackWork
@@ -33,7 +32,6 @@ from infra.settings import Settings
 from infra.stacks import StackRunner
 from infra.staging import LABEL_PREFIX, node_labels
 from lab.interrupts import interruptible
-from lab.mounts import MOUNTED_S
 from lab.questions import engine_questions
 from lab.rehearsal import Surroundings
 from lab.rollout import LabVenue
@@ -86,11 +84,6 @@ class RackPlaces:
         if self.lab is not None:
             return self.lab.venue.said
         return f"the clusters of {next(iter(self.clusters.values())).kubeconfig}"
-
-    @property
-    def heard_s(self) -> float:
-        """Say how long it takes until all gateways have heard of a changed ConfigMap."""
-        return MOUNTED_S if self.lab is not None else HEARD_S
 
     def region_of(self, rack: str) -> str:
         """Find the region of a rack of the fleet file."""

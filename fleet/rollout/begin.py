@@ -13,7 +13,8 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.plan import make_plan
 from fleet.release import Release
-from fleet.rollout.plan import RolloutPlan, listed, plan_rollout
+from fleet.rollout.mixing import mixing
+from fleet.rollout.plan import RolloutPlan, plan_rollout
 from fleet.rollout.record import Place, RecordedStep, Started
 from fleet.rollout.strategy import Strategy
 from fleet.schema import suggestion
@@ -27,6 +28,7 @@ class Running:
     releases: Mapping[str, Release]  # by id
     sources: Mapping[str, str] = field(default_factory=dict)  # id -> preset or file
     serials: Mapping[str, int] = field(default_factory=dict)  # of the assignments, by region
+    following: Mapping[str, str] = field(default_factory=dict)  # id, of a region's frontends
 
 
 def plan_from(
@@ -43,16 +45,31 @@ def plan_from(
             raise ConfigError(f"--region {name}: unknown region. {suggestion(name, known)}.")
     first = plan_rollout(fleet, new, strategy, regions=regions, assigned=running.assigned)
     moving = {name for step in first.steps for name in step.replicas}
-    olds = sorted({running.assigned[name] for name in moving})
+    olds = {running.assigned[name] for name in moving} or _followed(running, new, regions or known)
     if len(olds) > 1:
         raise ConfigError(
-            f"{fleet.path}: its replicas run several releases: {', '.join(olds)}. "
+            f"{fleet.path}: its replicas run several releases: {', '.join(sorted(olds))}. "
             "Bring them to one first, with --region for each part of the fleet."
         )
-    if not olds or olds[0] == fleet.release_id:
-        return first
-    as_it_runs = replace(fleet, release=running.releases[olds[0]], release_id=olds[0])
-    return plan_rollout(as_it_runs, new, strategy, regions=regions, assigned=running.assigned)
+    old = next(iter(olds), fleet.release_id)
+    release = fleet.release if old == fleet.release_id else running.releases[old]
+    return plan_rollout(
+        replace(fleet, release=release, release_id=old),
+        new,
+        strategy,
+        regions=regions,
+        assigned=running.assigned,
+        following={name: running.releases[id_] for name, id_ in running.following.items()},
+    )
+
+
+def _followed(running: Running, new: Release, regions: Collection[str]) -> set[str]:
+    """Name the releases that frontends follow where only they are left to change."""
+    return {
+        id_
+        for region, id_ in running.following.items()
+        if region in regions and mixing(running.releases[id_], new).region
+    }
 
 
 def require_possible(fleet: Fleet, plan: RolloutPlan, old: Release, new: Release) -> None:
@@ -62,11 +79,6 @@ def require_possible(fleet: Fleet, plan: RolloutPlan, old: Release, new: Release
         raise ConfigError(
             f"{fleet.path}: backend dgd: its replicas cannot be taken out of routing one by one "
             "yet. Use backend lws, or roll out by hand with `pulumi up`."
-        )
-    if plan.mixing.region:
-        raise ConfigError(
-            f"{where}: {listed(plan.mixing.region)} would change frontends or gateway, which is "
-            "not driven yet. Change these in the fleet file's release first, by `pulumi up`."
         )
     for release in (old, new):
         if release.disaggregation is not None:
@@ -108,6 +120,7 @@ def recorded(
                 wave=step.wave,
                 soak_s=plan.soaks_s[step.wave] if last[step.wave] == step.number else 0.0,
                 places=tuple(places[name] for name in step.replicas),
+                shared=step.shared,
                 expected_s=round(step.times.total_s, 1),
             )
             for step in plan.steps

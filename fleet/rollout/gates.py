@@ -13,7 +13,8 @@ Pure. Every gate has one definition, here:
 - `hit_recovery`: until so long after the phase began, an empty cache is a good reason for a dip of
   the step's replicas and for a slow first token; each is looked at again in a new window. A dip
   of the whole region has no such reason: the rest of it has its caches. But where sessions change
-  over to a set that is kept apart, each of them begins there without one.
+  over to a set that is kept apart, each of them begins there without one; and new frontends do
+  not know where sessions are, until each has come once.
 
 A window is closed as soon as it has enough of everything, and judged as a whole.
 """
@@ -57,18 +58,24 @@ class Found:
 
 
 def judge(
-    so_far: Counts, window: Window, baseline: Counts, gates: Gates, age_s: float
+    so_far: Counts,
+    window: Window,
+    baseline: Counts,
+    gates: Gates,
+    age_s: float,
+    *,
+    forgot: bool = False,
 ) -> Judgement:
     """Judge a window.
 
     `so_far` is of the whole phase, which is `age_s` old; `baseline` is what the frontends had
-    counted when it began.
+    counted when it began. `forgot`: the region's frontends are new, and know nothing of caches.
     """
     if hopeless(so_far, gates) or (
         so_far.requests >= gates.min_requests and _rate(so_far) > gates.max_error_rate
     ):
         return Judgement(verdict="broken", why=_errors(so_far, gates))
-    if missing := _too_few(so_far, window, gates):
+    if missing := _too_few(window.region if forgot else so_far, window, gates):
         return Judgement(verdict="wait", why=missing)
     found = (*_first_tokens(window, gates), *_hits(window, baseline, gates))
     broken = [item for item in found if item.broken]
@@ -98,11 +105,11 @@ def _errors(seen: Counts, gates: Gates) -> str:
     )
 
 
-def _too_few(so_far: Counts, window: Window, gates: Gates) -> str:
-    """Say what a window still needs before it can be judged."""
+def _too_few(region: Counts, window: Window, gates: Gates) -> str:
+    """Say what a window still needs before it can be judged; `region`: what has to be enough."""
     wanted = gates.min_requests
-    if so_far.requests < wanted:
-        return f"{so_far.requests:.0f} of {wanted} requests that the gates need"
+    if region.requests < wanted:
+        return f"{region.requests:.0f} of {wanted} requests that the gates need"
     least = gates.min_replica_requests
     sides = [("the new replicas", window.new.first_tokens)]
     if window.old is not None:

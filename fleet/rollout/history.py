@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.rollout.record import Entry, RecordedStep
+from fleet.rollout.record import Entry
 from fleet.rollout.state import OVER, read_state
 
 
@@ -40,8 +40,8 @@ def past_rollout(number: int, entries: Sequence[Entry]) -> PastRollout:
     under_way = state.queue[:1] if state.touched else ()
     updated = {name for name, has in state.assigned.items() if has == started.new}
     updated -= {place.replica for step in under_way for place in step.places}
-    shared = {region for region, has in state.shared.items() if has == started.new}
-    shared -= {step.shared for step in under_way if step.shared}
+    fronting = {name for name, has in state.shared.items() if has == started.new}
+    fronting -= {step.shared for step in under_way}
     places = [place for step in started.steps for place in step.places]
     return PastRollout(
         number=number,
@@ -51,16 +51,15 @@ def past_rollout(number: int, entries: Sequence[Entry]) -> PastRollout:
         by=started.by,
         started_at_s=started.at_s,
         last_at_s=entries[-1].at_s,
-        regions=tuple(dict.fromkeys(place.region for place in places)),
+        regions=tuple(dict.fromkeys(name for step in started.steps for name in step.regions)),
         steps=len(started.steps),
-        steps_done=sum(_done(step, updated, shared) for step in started.steps),
+        steps_done=sum(
+            step.shared in fronting
+            if step.shared
+            else all(place.replica in updated for place in step.places)
+            for step in started.steps
+        ),
         replicas=len(places),
         updated=len(updated),
         why=state.why,
     )
-
-
-def _done(step: RecordedStep, updated: Collection[str], shared: Collection[str]) -> bool:
-    if step.shared:
-        return step.shared in shared
-    return all(place.replica in updated for place in step.places)

@@ -11,10 +11,11 @@ from fleet.release import Release
 from fleet.release_set import SIDE_BY_SIDE, under
 from fleet.release_text import Change, changes
 
-# What frontends and gateway read. Frontends serve all replicas of a set, so they change once; a
-# new set brings frontends of its own. The gateway serves them all.
-OF_FRONTENDS = ("dynamo", "router", "frontend")
-OF_THE_GATEWAY = ("edge",)
+# What frontends and gateway read; how long they may end streams is part of it. Frontends serve all
+# replicas of a set, so they change once; a new set brings frontends of its own. The gateway serves
+# them all.
+OF_FRONTENDS = ("dynamo", "router", "frontend", "drain_s")
+OF_THE_GATEWAY = ("edge", "drain_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

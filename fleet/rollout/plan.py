@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -16,8 +17,9 @@ from fleet.plan import RackPlan, RegionPlan, make_plan
 from fleet.release import Release, release_id
 from fleet.release_set import release_set
 from fleet.rollout.apart import apart_cost
+from fleet.rollout.fronting import Fronting, to_change
 from fleet.rollout.mixing import Mixing, mixing
-from fleet.rollout.strategy import Assumed, Strategy
+from fleet.rollout.strategy import Assumed, Strategy, WaveSpec
 from fleet.rollout.timing import (
     StartTimes,
     StepCost,
@@ -41,9 +43,10 @@ class PlannedStep:
     wave: str
     starts_s: float  # after the start of the rollout
     times: StepTimes
-    replicas: tuple[str, ...]
+    replicas: tuple[str, ...]  # none: it changes the frontends and the gateway of a region
     serving: Mapping[str, tuple[int, int]]  # region -> (while it runs, of all)
     costs: Mapping[str, StepCost]
+    shared: str | None = None  # that region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +74,11 @@ def plan_rollout(
     *,
     regions: Collection[str] = (),
     assigned: Mapping[str, str] | None = None,
+    following: Mapping[str, Release] | None = None,
 ) -> RolloutPlan:
     """Plan the way from what replicas run (`assigned`, else the fleet's release) to `new`.
 
+    `following`: the release that a region's frontends and gateway follow, else the fleet's.
     Raises ConfigError for an unknown region or a release of another size, and CapacityError
     where the floor lets nothing move.
     """
@@ -91,10 +96,14 @@ def plan_rollout(
     start = start_times(fleet.model, fleet.release, new, strategy.assumed)
     totals = {region.name: region.replicas for region in wanted}
     mix = mixing(fleet.release, new)
-    steps = _planned(waves, start, totals, strategy)
+    todo = to_change(following or {}, fleet.release, new, totals)
+    steps = _planned(waves, start, totals, strategy, Fronting.of(fleet.spec, todo))
     if mix.apart:
         steps = tuple(_kept_apart(steps, strategy.assumed))
-    soaks_s: dict[str, float] = {wave.spec.scope: wave.spec.soak_s for wave in waves}
+    used = {step.wave for step in steps}
+    soaks_s: dict[str, float] = {
+        wave.scope: wave.soak_s for wave in strategy.waves if wave.scope in used
+    }
     single = _single(waves, start, totals, strategy)
     moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
@@ -141,32 +150,50 @@ def _rack_units(
 
 
 def _planned(
-    waves: tuple[Wave, ...], start: StartTimes, totals: Mapping[str, int], strategy: Strategy
+    waves: tuple[Wave, ...],
+    start: StartTimes,
+    totals: Mapping[str, int],
+    strategy: Strategy,
+    fronting: Fronting,
 ) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     clock_s = 0.0
+
+    def add(spec: WaveSpec, away: Mapping[str, int], **what: Any) -> None:
+        nonlocal clock_s
+        times = (
+            step_times(away, totals, start, spec.gates, strategy.assumed)
+            if away
+            else fronting.times(totals[what["shared"]], spec.gates, strategy.assumed)
+        )
+        planned.append(
+            PlannedStep(
+                number=len(planned) + 1,
+                wave=spec.scope,
+                starts_s=clock_s,
+                times=times,
+                serving={name: (totals[name] - gone, totals[name]) for name, gone in away.items()},
+                costs={
+                    name: step_cost(gone, totals[name], strategy.assumed)
+                    for name, gone in away.items()
+                },
+                **what,
+            )
+        )
+        clock_s += times.total_s
+
+    last = {s.region: step for wave in waves for step in wave.steps for s in step.replicas}
     for wave in waves:
         for step in wave.steps:
             away = Counter(slot.region for slot in step.replicas)
-            times = step_times(away, totals, start, wave.spec.gates, strategy.assumed)
-            planned.append(
-                PlannedStep(
-                    number=len(planned) + 1,
-                    wave=wave.spec.scope,
-                    starts_s=clock_s,
-                    times=times,
-                    replicas=tuple(slot.name for slot in step.replicas),
-                    serving={
-                        name: (totals[name] - gone, totals[name]) for name, gone in away.items()
-                    },
-                    costs={
-                        name: step_cost(gone, totals[name], strategy.assumed)
-                        for name, gone in away.items()
-                    },
-                )
-            )
-            clock_s += times.total_s
+            add(wave.spec, away, replicas=tuple(slot.name for slot in step.replicas))
+            for region in fronting.regions:
+                if last.get(region) is step:
+                    add(wave.spec, {}, replicas=(), shared=region)
         clock_s += wave.spec.soak_s
+    for region in fronting.regions:  # whose replicas have the release already
+        if region not in last:
+            add(strategy.waves[-1], {}, replicas=(), shared=region)
     return tuple(planned)
 
 
@@ -209,7 +236,7 @@ def _warnings(mix: Mixing, moves: bool) -> tuple[str, ...]:
     if mix.region and moves:
         warnings.append(
             f"frontends or gateway change too ({listed(mix.region)}). They serve all replicas "
-            "of a region, so they change once, with its last step."
+            "of a region, so they change once, behind its last replicas."
         )
     return tuple(warnings)
 

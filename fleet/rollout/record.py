@@ -65,11 +65,11 @@ class RecordedStep(FileModel):
         return tuple(dict.fromkeys(place.region for place in self.places))
 
     @property
-    def said(self) -> str:
-        """Say what it changes."""
+    def names(self) -> tuple[str, ...]:
+        """Name what it changes."""
         if self.shared:
-            return f"frontends and gateway of {self.shared}"
-        return ", ".join(place.replica for place in self.places)
+            return (f"frontends and gateway of {self.shared}",)
+        return tuple(place.replica for place in self.places)
 
 
 class Started(FileModel):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fleet.rollout.record import Asked, Began, Ended, Entry, Outcome, Phase, RecordedStep, Started
+from fleet.rollout.record import Asked, Began, Ended, Entry, Outcome, Phase, Started
 from fleet.rollout.state import State, after, read_state
 
 
@@ -19,7 +19,7 @@ class Span:
 
     step: int  # from 1, in the order of the plan
     wave: str
-    replicas: tuple[str, ...]  # or the one name of what a region shares
+    replicas: tuple[str, ...]  # or what a region shares
     regions: tuple[str, ...]
     back: bool  # towards the old release
     phase: Phase
@@ -76,8 +76,9 @@ class Story:
 def story(entries: Sequence[Entry]) -> Story:
     """Read a whole record; raise ConfigError for one that no rollout can have written."""
     state = read_state(entries[:1])
-    steps = enumerate(state.started.steps, 1)
-    numbers = {name: number for number, step in steps for name in _parts(step)}
+    numbers = {
+        name: number for number, step in enumerate(state.started.steps, 1) for name in step.names
+    }
     spans: list[Span] = []
     ends: list[bool] = []  # whether the step was over behind a span
     for entry in entries[1:]:
@@ -98,19 +99,14 @@ def story(entries: Sequence[Entry]) -> Story:
 def _began(state: State, entry: Began, numbers: Mapping[str, int]) -> Span:
     step = state.queue[0]
     return Span(
-        step=numbers[_parts(step)[0]],
+        step=numbers[step.names[0]],
         wave=step.wave,
-        replicas=_parts(step),
+        replicas=step.names,
         regions=step.regions,
         back=state.back,
         phase=entry.phase,
         from_s=entry.at_s,
     )
-
-
-def _parts(step: RecordedStep) -> tuple[str, ...]:
-    """Name what a step changes: its replicas, or what a region shares."""
-    return (step.said,) if step.shared else tuple(place.replica for place in step.places)
 
 
 def _steps(spans: Sequence[Span], ends: Sequence[bool]) -> Iterable[StepStory]:

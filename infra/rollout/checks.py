@@ -154,12 +154,13 @@ def _differences(live: Mapping[str, Any], rendered: Mapping[str, Any]) -> Iterat
             item["spec"]["leaderWorkerTemplate"][template]["spec"] for item in (live, rendered)
         )
         for kind in ("initContainers", "containers"):
-            yield from _containers(template, there.get(kind, ()), meant.get(kind, ()))
+            yield from container_differences(template, there.get(kind, ()), meant.get(kind, ()))
 
 
-def _containers(
+def container_differences(
     template: str, live: Iterable[Mapping[str, Any]], rendered: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
+    """Say where containers are not what was rendered."""
     found, wanted = ({item["name"]: _meant(item) for item in items} for items in (live, rendered))
     for name in sorted(found.keys() | wanted.keys()):
         there, meant = found.get(name), wanted.get(name)

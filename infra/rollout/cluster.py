@@ -17,6 +17,7 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
+from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 from lightkube.resources.core_v1 import Namespace, Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
@@ -169,6 +170,12 @@ class Cluster:
         """Read the objects of all replicas, by name."""
         with self.api():
             items = [_plain(item) for item in self.client.list(LeaderWorkerSet)]
+        return {str(item["metadata"]["name"]): item for item in items}
+
+    def deployments(self) -> Mapping[str, dict[str, Any]]:
+        """Read the Deployments of the namespace, by name."""
+        with self.api():
+            items = [_plain(item) for item in self.client.list(Deployment)]
         return {str(item["metadata"]["name"]): item for item in items}
 
     def parked(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from fleet.errors import BusyError, FleetError
-from fleet.rollout.record import Began, Ended, Outcome
+from fleet.rollout.record import Began, Ended, Outcome, Seen
 from fleet.rollout.state import Do, Over, Wait, next_action
 from infra.rollout.journal import Journal
 
@@ -19,6 +19,7 @@ class Result(NamedTuple):
 
     outcome: Outcome
     why: str = ""
+    seen: Seen | None = None  # what frontends had counted, before they change
 
 
 class Site(Protocol):
@@ -46,12 +47,18 @@ def drive(
         action = next_action(journal.state())
         if not isinstance(action, Do):
             return action
-        regions = {place.region for place in action.step.places}
+        regions = set(action.step.regions)
         began = Began(at_s=clock(), phase=action.phase)
         journal.append(began, regions)
         say(began, action)
         result = _result(site, action, lambda: _urgent(journal))
-        ended = Ended(at_s=clock(), phase=action.phase, outcome=result.outcome, why=result.why)
+        ended = Ended(
+            at_s=clock(),
+            phase=action.phase,
+            outcome=result.outcome,
+            why=result.why,
+            seen=result.seen,
+        )
         journal.append(ended, regions)
         say(ended, action)
 

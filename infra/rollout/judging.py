@@ -14,6 +14,7 @@ from fleet.rollout.gates import Judgement, judge
 from fleet.rollout.strategy import Gates
 from infra.rollout.checks import listed
 from infra.rollout.driver import Result
+from infra.rollout.fronting import counts_of
 from infra.rollout.part import Part
 from infra.rollout.verdicts import unsure, verdict
 
@@ -33,7 +34,7 @@ def smoke(part: Part, gates: Gates) -> Result:
     to has served before, and a leak of long standing must not keep a broken release in place.
     """
     if not part.forwards:
-        waited = part.waiter.until(lambda: part.region.silent(part.replicas), SMOKE_S)
+        waited = part.waiter.until(part.silent, SMOKE_S)
         return verdict(waited, f"asked for {SMOKE_S:.0f} s")
     return questioned(part, gates)
 
@@ -44,9 +45,9 @@ def questioned(part: Part, gates: Gates) -> Result:
 
     def missing() -> str:
         nonlocal total, wrong, rounds
-        if silent := part.region.silent(part.replicas):
+        if silent := part.silent():
             return silent
-        now = part.region.probed(part.replicas, part.action.target)
+        now = part.probed()
         total, wrong, rounds = total.plus(now), listed(now.wrong), rounds + 1
         return "" if broken(total, gates) or rounds >= ROUNDS else wrong
 
@@ -91,10 +92,17 @@ class _Watch:
     def _judge(self) -> Judgement:
         return judge(
             so_far=between(self.first, self.last).region,
-            window=replace(between(self.opened, self.last), moving=self.part.apart),
-            baseline=lifetime(self.first.frontends.values()),
+            window=replace(
+                between(self.opened, self.last), moving=self.part.apart or self.part.shared
+            ),
+            baseline=(
+                counts_of(self.part.action.seen)
+                if self.part.shared
+                else lifetime(self.first.frontends.values())
+            ),
             gates=self.gates,
             age_s=self.last.at_s - self.first.at_s,
+            forgot=self.part.shared,
         )
 
 

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fleet.errors import ApplyError, BusyError
+from fleet.rollout.answers import Asked
 from fleet.rollout.state import Do
 from infra.render import KubeObject
 from infra.rollout.cards import cards_differ
 from infra.rollout.checks import differs, listed
+from infra.rollout.fronting import other_than
 from infra.rollout.region import SiteRegion
 from infra.rollout.waiting import Waiter
 
@@ -64,6 +66,8 @@ class Part:
         What is written down may already be ahead of the cluster, or a killed update behind it:
         the step's own replicas may be of one of two releases.
         """
+        if self.shared and (why := self._fronting_by_hand(either)):
+            return {"frontends and gateway": why}
         live = self.region.cluster.workloads()
         if not live:
             return {}
@@ -72,6 +76,30 @@ class Part:
             other = self.region.stack.rendered(dict.fromkeys(self.replicas, release))
             found = {n: why for n, why in found.items() if n in _differing(live, other)}
         return found
+
+    @property
+    def shared(self) -> bool:
+        """Whether frontends and gateway change, and no replica does."""
+        return self.action.step.shared is not None
+
+    def silent(self) -> str:
+        """Say who does not answer at which frontend; behind new ones, some replicas are asked."""
+        if not self.shared:
+            return self.region.silent(self.replicas)
+        witnesses = self.region.witnesses()
+        return self.region.silent(witnesses) if witnesses else "no replica serves"
+
+    def probed(self) -> Asked:
+        """Ask what has known answers: each of the step's replicas, or through each new frontend."""
+        if self.shared:
+            return self.region.probed_through_all(self.region.witnesses())
+        return self.region.probed(self.replicas, self.action.target)
+
+    def _fronting_by_hand(self, either: tuple[str, ...]) -> str:
+        live, stack = self.region.cluster.deployments(), self.region.stack
+        if any(not other_than(live, stack.fronting(release)) for release in either):
+            return ""
+        return other_than(live, stack.fronting())
 
     def other_cards(self) -> str:
         """Say where the step's replicas registered another model than those of another release.

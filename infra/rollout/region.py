@@ -137,6 +137,26 @@ class SiteRegion:
                 asked = asked.plus(_of(pod.replica, found))
         return asked
 
+    def probed_through_all(self, replicas: Collection[str]) -> Asked:
+        """Ask what has known answers through each frontend, of one replica after the other."""
+        workers = self.cluster.workers()
+        leaders = [p for p in self.leaders() if p.replica in replicas and p.name in workers]
+        asked = Asked() if leaders else Asked(wrong=("no replica has registered",))
+        for set_ in sorted({pod.set for pod in leaders}):
+            own = [pod for pod in leaders if pod.set == set_]
+            for index, frontend in enumerate(self.cluster.frontends(set_)):
+                pod = own[index % len(own)]
+                runs = self.stack.release(pod.release)
+                found = self.questions.probe(frontend, workers[pod.name], runs)
+                asked = asked.plus(_of(f"frontend {frontend.pod}", found))
+        return asked
+
+    def witnesses(self) -> tuple[str, ...]:
+        """Name replicas that serve, from all over the region, to be asked behind new frontends."""
+        serving = self.serving()
+        found = [pod for pod in self.leaders() if pod.replica in serving]
+        return tuple(pod.replica for pod in evenly(found, MOST_OTHERS))
+
     def reading(self, step: Collection[str], release: str, at_s: float) -> Reading:
         """Read the counters of the frontends, of the step's replicas, and of some of the others.
 

@@ -144,6 +144,10 @@ class Rollouts:
             releases={**releases, self.fleet.release_id: self.fleet.release},
             sources=self.sources(),
             serials={name: found.options.serial for name, found in self._settings.items()},
+            following={
+                name: found.options.shared or self.fleet.release_id
+                for name, found in self._settings.items()
+            },
         )
 
     def site(self, started: Started, require_held: Callable[[str], None]) -> RegionsSite:
@@ -192,7 +196,7 @@ def site_region(fleet: Fleet, cluster: Cluster, stack: Stack, questions: Questio
 
 def touched(started: Started) -> tuple[str, ...]:
     """Name the regions that a rollout touches."""
-    return tuple(sorted({place.region for step in started.steps for place in step.places}))
+    return tuple(sorted({name for step in started.steps for name in step.regions}))
 
 
 def require_over(journal: Journal | None) -> None:

@@ -7,15 +7,15 @@ strategy's deadline, and as soon as somebody asks to turn back.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from fleet.release import Release
-from fleet.rollout.record import Phase, Started
+from fleet.rollout.record import Phase, Seen, Started
 from fleet.rollout.state import Do
 from fleet.rollout.strategy import Gates
+from infra.rollout import fronting_phases
 from infra.rollout.checks import (
     SetsTurn,
     differs,
@@ -28,12 +28,14 @@ from infra.rollout.checks import (
 from infra.rollout.cluster import AwayError
 from infra.rollout.draining import drain
 from infra.rollout.driver import Result
+from infra.rollout.fronting import seen, touches_more
 from infra.rollout.judging import smoke, watched
 from infra.rollout.part import Part, named
 from infra.rollout.region import SiteRegion
 from infra.rollout.sharing import come, retreat, strewn
 from infra.rollout.verdicts import OK, left_alone, unsure, verdict
 from infra.rollout.waiting import Waiter
+from infra.stack_events import Touched
 
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
@@ -73,16 +75,26 @@ class RegionsSite:
             "soak": self._soak,
         }
 
+    @cached_property
+    def _fronting_phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
+        """Give the phases of a step that changes what a region shares."""
+        registered = partial(fronting_phases.registered, deadlines=self.started.deadlines)
+        return {
+            **self._phases,
+            "drain": fronting_phases.drain,
+            "verify": fronting_phases.verify,
+            "ready": partial(fronting_phases.ready, deadlines=self.started.deadlines),
+            "registered": registered,
+            "restore": registered,
+        }
+
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
         """Do one phase in each region of the step; the first that is not well is the answer."""
-        replicas: dict[str, list[str]] = defaultdict(list)
-        for place in action.step.places:
-            replicas[place.region].append(place.replica)
-        notes = []
-        for name, own in replicas.items():
+        notes, counted = [], None
+        for name in action.step.regions:
             part = Part(
                 region=self.regions[name],
-                replicas=tuple(own),
+                replicas=tuple(p.replica for p in action.step.places if p.region == name),
                 action=action,
                 waiter=self.waiter(stop),
                 forwards=action.target == self.started.new,
@@ -90,14 +102,15 @@ class RegionsSite:
                 sets=self._sets(self.regions[name]),
             )
             result = self._patiently(part)
-            if result.outcome == "failed" and action.phase in IN_ROUTING:
+            if result.outcome == "failed" and action.phase in IN_ROUTING and part.replicas:
                 retreat(part)
                 part.route(on=False)
                 result = Result("failed", f"{result.why}; taken out of routing")
             if result.outcome != "ok":
                 return Result(result.outcome, f"{name}: {result.why}")
             notes += [f"{name}: {result.why}"] if result.why else []
-        return Result("ok", listed(notes))
+            counted = result.seen
+        return Result("ok", listed(notes), counted)
 
     def _sets(self, region: SiteRegion) -> frozenset[str]:
         return frozenset(map(region.stack.set_of, (self.started.old, self.started.new)))
@@ -109,7 +122,8 @@ class RegionsSite:
         def tried() -> str:
             try:
                 self.require_held(part.region.cluster.region)
-                came.append(self._phases[part.action.phase](part))
+                phases = self._fronting_phases if part.shared else self._phases
+                came.append(phases[part.action.phase](part))
             except AwayError as error:
                 if not noted:
                     self.say(f"{error} The rollout waits for it.")
@@ -133,10 +147,18 @@ class RegionsSite:
         by_hand = part.changed_by_hand(self.started.old, self.started.new)
         if by_hand and not part.action.overwrite:
             return Result("inconclusive", left_alone(named(by_hand)))
+        whole = fronting_phases.missing(part) if part.shared and part.forwards else str
         waited = part.waiter.until(
-            lambda: self._not_enough(part), self.started.deadlines.registered_s
+            lambda: whole() or self._not_enough(part), self.started.deadlines.registered_s
         )
-        return Result("ok", named(by_hand)) if waited.how == "held" else unsure(waited)
+        if waited.how != "held":
+            return unsure(waited)
+        return Result("ok", named(by_hand), self._seen(part) if part.shared else None)
+
+    def _seen(self, part: Part) -> Seen:
+        """Count what frontends will have forgotten when their successors are judged."""
+        reading = part.region.reading((), part.action.target, part.waiter.clock())
+        return seen(reading.frontends.values())
 
     def _not_enough(self, part: Part) -> str:
         if missing := _weights_missing(part):
@@ -165,7 +187,8 @@ class RegionsSite:
         self.announce(part.region.stack.release(part.action.target))
         serial = part.action.serials.get(part.region.cluster.region, 0)
         written = dict.fromkeys(part.replicas, part.action.target)
-        part.region.stack.assign(written, serial=serial)
+        shared = part.action.target if part.shared else None
+        part.region.stack.assign(written, serial=serial, shared=shared)
         return OK
 
     def _apply(self, part: Part) -> Result:
@@ -179,10 +202,9 @@ class RegionsSite:
         stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
         with part.away():
             # A state that may be wrong, or a fight over fields, is for the engine to judge.
-            only = None if refresh or force else stack.own_targets(part.replicas)
+            only = None if refresh or force or part.shared else stack.own_targets(part.replicas)
             preview = None if only else stack.preview(refresh=refresh, force=force)
-        turn = SetsTurn.of(stack.sets(part.replicas), part.target_set, part.sets)
-        if preview and (others := touches_others(preview.touched, part.replicas, turn)):
+        if preview and (others := self._more(part, preview.touched)):
             return Result(
                 "inconclusive",
                 f"the update would also do this: {others}. Nothing was applied. See who changed "
@@ -191,8 +213,19 @@ class RegionsSite:
         part.hold()
         with part.away():
             stack.up(refresh=refresh, force=force, only=only or ())
-        own = named({name: by_hand[name] for name in part.replicas if name in by_hand})
+        own = named({n: why for n, why in by_hand.items() if part.shared or n in part.replicas})
         return Result("ok", f"put back: {own}" if own else "")
+
+    def _more(self, part: Part, touched: Iterable[Touched]) -> str:
+        """Say what an update would do beside what its step is about."""
+        if not part.shared:
+            others = part.region.stack.sets(part.replicas)
+            turn = SetsTurn.of(others, part.target_set, part.sets)
+            return touches_others(touched, part.replicas, turn)
+        both = (self.started.old, self.started.new)
+        return touches_more(
+            touched, {key for id_ in both for key in part.region.stack.fronting(id_)}
+        )
 
     def _verify(self, part: Part) -> Result:
         """Compare what the cluster has with what the release renders to."""
@@ -251,10 +284,11 @@ class RegionsSite:
         if not part.action.step.soak_s:
             return OK
         lost = ""
+        look = fronting_phases.missing(part) if part.shared else partial(_absent, part)
 
         def quiet() -> str:
             nonlocal lost
-            lost = _absent(part)
+            lost = look()
             return "" if lost else "soaking"
 
         waited = part.waiter.until(quiet, part.action.step.soak_s)

@@ -14,6 +14,7 @@ from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
 from fleet.release import Release, release_id
 from fleet.release_set import release_set
+from infra.options import Options
 from infra.outputs import Remembered
 from infra.render import KubeObject, render_region
 from infra.rollout.narrow import own_targets
@@ -31,6 +32,8 @@ from infra.staging import node_labels
 from infra.values import assigned_releases, region_plan
 
 PROJECT = "k3fleet-serving"
+NAME_LABEL = "app.kubernetes.io/name"
+FRONTING = frozenset({"frontend", "gateway"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Deployed:
 
     serial: int  # of the assignment
     releases: Mapping[str, str]  # replica -> release id
+    shared: str | None = None  # release of frontends and gateway; None: it was not said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +104,23 @@ class Stack:
     fleet: Fleet
     sources: Mapping[str, str]  # release id -> preset or file, of the rollout
 
-    def assign(self, replicas: Mapping[str, str], *, serial: int) -> None:
-        """Write down what replicas are to run; the serial never falls."""
+    def assign(
+        self, replicas: Mapping[str, str], *, serial: int, shared: str | None = None
+    ) -> None:
+        """Write down what replicas are to run, or what frontends and gateway are to follow.
+
+        The serial never falls.
+        """
         settings = self._settings()
-        before = settings.options.assignment
-        after = {**before, **replicas}
-        serial = max(serial, settings.options.serial)
-        if after == before and serial == settings.options.serial:
-            return
-        self._write(settings, after, serial)
+        before = settings.options
+        after = replace(
+            before,
+            assignment={**before.assignment, **replicas},
+            shared=before.shared if shared is None else shared,
+            serial=max(serial, before.serial),
+        )
+        if after != before:
+            self._write(settings, after)
 
     def sync(self, deployed: Deployed, under_way: Mapping[str, str], *, serial: int) -> None:
         """Take what is deployed, and what an open rollout has written down since.
@@ -120,7 +132,14 @@ class Stack:
         assigned = {**deployed.releases, **under_way}
         fleets_own = self.fleet.release_id
         others = {name: id_ for name, id_ in assigned.items() if id_ != fleets_own}
-        self._write(self._settings(), others, max(serial, deployed.serial))
+        settings = self._settings()
+        options = replace(
+            settings.options,
+            assignment=others,
+            shared=deployed.shared or settings.options.shared,
+            serial=max(serial, deployed.serial),
+        )
+        self._write(settings, options)
 
     @property
     def exists(self) -> bool:
@@ -135,7 +154,7 @@ class Stack:
     def deployed(self) -> Deployed:
         """Read what the last update of the stack brought."""
         outputs = deployed_outputs(self._now())
-        return Deployed(serial=outputs.serial, releases=outputs.releases)
+        return Deployed(serial=outputs.serial, releases=outputs.releases, shared=outputs.shared)
 
     def serial(self) -> int:
         """Give the serial of the assignment that is written here."""
@@ -184,14 +203,32 @@ class Stack:
             if item["kind"] == "LeaderWorkerSet"
         }
 
+    def fronting(self, instead: str | None = None) -> Mapping[tuple[str, str], KubeObject]:
+        """Give the objects of frontends and gateway by kind and name.
+
+        `instead`: as if they followed another release than the one that is written down.
+        """
+        settings = self._settings()
+        options = settings.options
+        if instead is not None:
+            known = {**options.releases, instead: self.release(instead)}
+            options = replace(options, shared=instead, releases=known)
+        return {
+            (item["kind"], item["metadata"]["name"]): item
+            for item in render_region(self.fleet, settings.region, "serving", options)
+            if item["metadata"].get("labels", {}).get(NAME_LABEL) in FRONTING
+        }
+
     def sets(self, without: Collection[str]) -> frozenset[str]:
         """Name the sets of the releases that a region's other replicas are to run."""
         settings = self._settings()
         region = region_plan(make_plan(self.fleet), settings.region)
         assigned = assigned_releases(self.fleet, region, settings.options)
         ids = {identity for name, identity in assigned.items() if name not in without}
-        known = {**settings.options.releases, self.fleet.release_id: self.fleet.release}
-        return frozenset(release_set(known[identity]) for identity in ids)
+        known = settings.options.releases
+        return frozenset(
+            release_set(known[i]) if i in known else self.set_of(i) for i in sorted(ids)
+        )
 
     def set_of(self, identity: str) -> str:
         """Name the set that a release belongs to."""
@@ -207,10 +244,12 @@ class Stack:
             return self.fleet.release
         return release_of(identity, self.sources, self.fleet.path)
 
-    def _write(self, settings: Settings, assigned: Mapping[str, str], serial: int) -> None:
+    def _write(self, settings: Settings, options: Options) -> None:
         known = {self._id_of(name): name for name in settings.releases}
         sources = {**self.sources, **known}
-        wanted = set(assigned.values()) - {self.fleet.release_id}
+        own = self.fleet.release_id
+        shared = None if options.shared == own else options.shared
+        wanted = {*options.assignment.values(), shared or own} - {own}
         if unknown := sorted(wanted - set(sources)):
             raise ConfigError(
                 f"{self.runner.stack}: release {unknown[0]} is assigned, and nothing here says "
@@ -219,8 +258,11 @@ class Stack:
             )
         # What no replica runs any more is left out: its file may go.
         names = [name for id_, name in sources.items() if id_ in wanted]
-        options = replace(settings.options, assignment=assigned, serial=serial, releases={})
-        changed = replace(settings, releases=tuple(names), options=options)
+        changed = replace(
+            settings,
+            releases=tuple(names),
+            options=replace(options, shared=shared, releases={}),
+        )
         replace(self.runner, settings=changed).write_config()
 
     def _id_of(self, name: str) -> str:

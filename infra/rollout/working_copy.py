@@ -53,7 +53,10 @@ def _sync(stack: Stack, state: State | None) -> Synced:
         stack.create()
     region = stack.runner.settings.region
     serial = state.serials.get(region, 0) if state else 0
-    stack.sync(stack.deployed(), _under_way(state, region), serial=serial)
+    deployed = stack.deployed()
+    if state is not None and state.status not in OVER and region in state.shared:
+        deployed = replace(deployed, shared=state.shared[region])
+    stack.sync(deployed, _under_way(state, region), serial=serial)
     return Synced(region=region, before=before, after=stack.serial())
 
 

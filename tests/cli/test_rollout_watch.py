@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from rollout_world import NEW, OLD, World, started
+from rollout_world import FLEET, NEW, OLD, World, started
 
 from cli import rollout_watch
 from cli.rollout_watch import watch
@@ -25,7 +25,7 @@ def test_a_log_gets_a_line_per_change_and_an_end(
     seen = iter(
         [{"use1-r01-0": (OLD, "serves")}] * 2
         + [ApplyError("us-east: away.")]
-        + [{"use1-r01-0": (NEW, "serves")}] * 100
+        + [{"use1-r01-0": (NEW, "serves")}] * 200
     )
 
     def states(_rollouts: Rollouts) -> dict[str, tuple[str, str]]:
@@ -38,7 +38,7 @@ def test_a_log_gets_a_line_per_change_and_an_end(
     steps = _going(world, journal)
     watch(rollouts, pause=lambda _seconds: next(steps))
     lines = [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ("running: preflight a1-0; 4 steps left; 1 of 18 serve, 0 have new-2")
+    assert lines[0] == ("running: preflight a1-0; 6 steps left; 1 of 18 serve, 0 have new-2")
     assert lines[1].endswith("us-east: away.")
     assert lines[-1] == "done: 0 steps left; 1 of 18 serve, 1 have new-2"
     assert len(lines) == len(set(lines))
@@ -48,7 +48,7 @@ def _going(world: World, journal: Journal) -> Iterator[None]:
     """Let time pass: nothing at first, then one phase after the other."""
     yield
     yield
-    for _ in range(4 * len(PHASES)):
+    for _ in range(len(FLEET) * len(PHASES)):
         before = len(world.record)
         world.go()
         for entry in world.record[before:]:

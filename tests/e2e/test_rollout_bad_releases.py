@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from cli_runs import Here
-from rollout_lab import Lab, lab_of, latest, record, start_words
+from rollout_lab import FILE, Lab, lab_of, latest, record, start_words, wait_for_phase
 
 from fleet.rollout.record import Asked, Ended
 from infra.rollout.journal import Journal
@@ -37,9 +37,14 @@ deadlines: {ready: 60s, registered: 60s, gates: 2m}
 on_fail: roll-back
 reruns: 0
 """
-# Only the image is another one: what is wrong with it shows when it runs, and nowhere else.
+# The image is another one: what is wrong with it shows when it runs, and nowhere else. Frontends
+# change too, but only behind replicas that have come through.
 IMAGE = f"example.com/rehearsed/engine@sha256:{'b' * 64}"
-RELEASES = {"good": {"drain_s": "5s"}, "bad": {"drain_s": "5s", "engine": {"image": IMAGE}}}
+RELEASES = {
+    "good": {"drain_s": "5s"},
+    "bad": {"drain_s": "5s", "engine": {"image": IMAGE}, "router": {"migration_limit": 7}},
+}
+STEP_S = 600.0  # far above what a step takes
 CANARY, OTHER = "e01-0", "e01-1"
 
 
@@ -87,13 +92,39 @@ def test_a_bad_release_is_caught_at_the_canary_and_turned_back(
     record_property("back_s", round(entries[-1].at_s - entries[0].at_s))
 
 
+def migration_limit(lab: Lab) -> int:
+    """Read how the frontends of the region are told to migrate requests."""
+    [item] = [i for n, i in lab.clusters[0].deployments().items() if n.startswith("frontend")]
+    args = item["spec"]["template"]["spec"]["containers"][0]["args"]
+    return int(args[args.index("--migration-limit") + 1])
+
+
 def test_the_same_release_comes_through_once_its_fault_is_gone(shared: Here, lab: Lab) -> None:
-    """So it was the fault that stopped it, not the rehearsal of one."""
+    """So it was the fault that stopped it; frontends come last, and outlive a killed driver."""
+    assert migration_limit(lab) == 3
+    number = latest(shared) + 1
     with lab.watched() as seen:
-        ended = shared.run(*start_words("bad"))
+        driver = shared.start(*start_words("bad"))
+        behind = 0
+        for _ in (CANARY, OTHER, "frontends"):
+            behind = wait_for_phase(record(shared, number), "apply", behind, STEP_S)
+        driver.kill()
+        driver.wait(timeout=30)
+        ended = shared.run("rollout", "resume", FILE)
     assert ended.code == 0, ended.err + ended.out
     assert seen.faults == []
-    entries = Journal(record(shared, latest(shared))).read()
+    assert migration_limit(lab) == 7
+    entries = Journal(record(shared, number)).read()
     gates = [e.why for e in entries if isinstance(e, Ended) and e.phase == "gates"]
     assert "max_ttft_ratio: " in gates[0]
     assert "max_marker_leaks: 0, max_empty_answers: 0, in 5 answers" in gates[0]
+    assert len(gates) == 3
+
+
+def test_frontends_are_turned_back_before_the_replicas(shared: Here, lab: Lab) -> None:
+    """They were the last to change; the replicas keep what they have when only these are turned."""
+    before = lab.leaders()
+    with lab.watched() as seen:
+        ended = shared.run("rollback", FILE, "--step", "2", "--yes")
+    assert ended.code == 0, ended.err + ended.out
+    assert (seen.faults, migration_limit(lab), lab.leaders()) == ([], 3, before)

@@ -209,9 +209,9 @@ def phase_s(record: Path, phase: str) -> float:
     return entries[entries.index(began) + 1].at_s - began.at_s
 
 
-def wait_for_phase(record: Path, phase: str, after: int) -> int:
+def wait_for_phase(record: Path, phase: str, after: int, patience_s: float = PATIENCE_S) -> int:
     """Wait until a phase has begun behind an entry of a record; give the record's length."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         entries = Journal(record).read()
         if any(isinstance(e, Began) and e.phase == phase for e in entries[after:]):

@@ -16,7 +16,7 @@ from fleet.release import Release
 from fleet.release_set import release_set
 from fleet.rollout.answers import Asked
 from fleet.rollout.counters import Counts, Reading, ReplicaCounts
-from fleet.rollout.record import Phase, Place, RecordedStep, Started
+from fleet.rollout.record import Phase, Place, RecordedStep, Seen, Started
 from fleet.rollout.state import Do
 from infra.gateway import SETS_ANNOTATION, SETS_MAP, cluster_of
 from infra.options import Options
@@ -24,7 +24,9 @@ from infra.render import render_region
 from infra.rollout.checks import EnginePod
 from infra.rollout.cluster import AwayError
 from infra.rollout.driver import Result
+from infra.rollout.endpoint import Endpoint
 from infra.rollout.site import RegionsSite
+from infra.rollout.stack import FRONTING, NAME_LABEL
 from infra.rollout.waiting import Waiter
 from infra.stack_events import Touched
 from infra.traffic import RegionTraffic
@@ -66,16 +68,21 @@ class FakeStack:
     done: list[str] = field(default_factory=list)
     assigned: dict[str, str] = field(default_factory=dict)
     serial: int = 0
+    shared: str | None = None
     fails: list[str] = field(default_factory=list)  # what the next updates say
     weights: dict[str, str] = field(default_factory=dict)  # labels of nodes that hold them
+    _fronting: dict[Any, Any] = field(default_factory=dict)  # rendering takes a while
     only: tuple[str, ...] | None = None  # what the state says that an update touches
 
     def check_unlocked(self) -> None:
         if self.lock:
             raise ApplyError(self.lock)
 
-    def assign(self, replicas: Mapping[str, str], *, serial: int) -> None:
+    def assign(
+        self, replicas: Mapping[str, str], *, serial: int, shared: str | None = None
+    ) -> None:
         self.assigned.update(replicas)
+        self.shared = shared or self.shared
         self.serial = serial
 
     def preview(self, *, refresh: bool, force: bool) -> FakeStack:
@@ -90,6 +97,18 @@ class FakeStack:
         self.done.append(f"up {refresh}{told}")
         if self.fails:
             raise ApplyError(self.fails.pop())
+
+    def fronting(self, instead: str | None = None) -> dict[tuple[str, str], dict[str, Any]]:
+        shared = instead or self.shared
+        key = (self.new[0], shared, tuple(self.assigned.items()))
+        if key not in self._fronting:
+            options = Options(assignment=self.assigned, releases=dict([self.new]), shared=shared)
+            self._fronting[key] = {
+                (item["kind"], item["metadata"]["name"]): item
+                for item in render_region(self.fleet, REGION, "serving", options)
+                if item["metadata"].get("labels", {}).get(NAME_LABEL) in FRONTING
+            }
+        return copy.deepcopy(self._fronting[key])
 
     def weights_labels(self, identity: str) -> Mapping[str, str]:
         return self.weights
@@ -136,6 +155,8 @@ class FakeRegion:
     nodes: dict[str, Mapping[str, str]] = field(default_factory=dict)
     out_of_work: set[str] = field(default_factory=set)
     stuck: bool = False  # labels have no effect on routing
+    deployed: dict[str, dict[str, Any]] = field(default_factory=dict)  # Deployments, by name
+    fronts: list[Endpoint] = field(default_factory=list)
     objects: FakeObjects = field(default_factory=FakeObjects)
     heard_s: float = 0.0  # until gateways see what is written
     frontends_wanting: str = ""
@@ -222,6 +243,19 @@ class FakeRegion:
     def cards(self) -> Mapping[str, Mapping[str, Any]]:
         return {pod.name: self.card.get(pod.replica, {"size": 1}) for pod in self.leaders()}
 
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        self.owner()
+        return copy.deepcopy(self.deployed)
+
+    def frontends(self) -> tuple[Endpoint, ...]:
+        return tuple(self.fronts)
+
+    def witnesses(self) -> tuple[str, ...]:
+        return tuple(sorted(self.serving()))
+
+    def probed_through_all(self, replicas: Collection[str]) -> Asked:
+        return self.probed(replicas, "")
+
     def parked(self) -> frozenset[str]:
         return frozenset(self.out_of_work)
 
@@ -241,16 +275,24 @@ class Rig:
     announced: list[Release] = field(default_factory=list)
     lost: str = ""  # what whoever wants to touch something is told
     overwrite: bool = False
+    counted_before: Seen | None = None
     said: list[str] = field(default_factory=list)
 
     def require_held(self, _region: str) -> None:
         if self.lost:
             raise BusyError(self.lost)
 
-    def do(self, phase: Phase, *, back: bool = False, soak_s: float = 0.0) -> Result:
-        """Do one phase of a step of the first replica."""
-        place = Place(replica=FIRST, rack=RACK, region=REGION)
-        step = RecordedStep(wave="canary", soak_s=soak_s, places=(place,))
+    def do(
+        self, phase: Phase, *, back: bool = False, soak_s: float = 0.0, shared: bool = False
+    ) -> Result:
+        """Do one phase of a step of the first replica, or of what the region shares."""
+        places = (Place(replica=FIRST, rack=RACK, region=REGION),)
+        step = RecordedStep(
+            wave="canary",
+            soak_s=soak_s,
+            places=() if shared else places,
+            shared=REGION if shared else None,
+        )
         target = self.started.old if back else self.started.new
         site = RegionsSite(
             started=self.started,
@@ -267,6 +309,7 @@ class Rig:
             refresh=back,
             serials={REGION: 7},
             overwrite=self.overwrite or back,
+            seen=self.counted_before,
         )
         return site.do(action, lambda: self.stopping)
 

@@ -85,20 +85,36 @@ def test_the_rest_of_an_aborted_rollout_can_be_brought_out(demo: Fleet) -> None:
     assert "use1-r01-0" not in {name for step in plan.steps for name in step.replicas}
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"edge": {"retries": 5}}, "edge.retries would change frontends or gateway"),
-        ({"edge": {"retries": 5}, "block_size": 2048}, "edge.retries would change"),
-    ],
-)
-def test_what_no_step_can_do_is_refused(demo: Fleet, fields: dict[str, object], words: str) -> None:
-    """At the prompt, and not with a replica out of routing."""
-    data = demo.release.model_dump() | {"name": "new"} | fields
-    new = Release.model_validate(data)
+def test_frontends_that_follow_something_else_are_named(demo: Fleet) -> None:
+    """A way back would bring them to what they never were."""
+    other, new = (
+        changed(demo, edge={"retries": 5}),
+        changed(demo, edge={"retries": 6}, name="newer"),
+    )
+    now = running(demo, other)
+    now = replace(
+        now,
+        assigned=dict.fromkeys(now.assigned, demo.release_id),
+        following={"us-east": release_id(other), "eu-west": demo.release_id},
+    )
+    with pytest.raises(ConfigError, match=r"us-east: its frontends and gateway follow .*retries"):
+        plan_from(demo, now, new, STRATEGY, ())
+    back = plan_from(demo, now, demo.release, STRATEGY, ())
+    assert [(step.shared, back.old) for step in back.steps] == [("us-east", release_id(other))]
+
+
+def test_what_a_region_shares_is_part_of_the_record(demo: Fleet) -> None:
+    """Behind the replicas of its region, and with what has to be known to turn it back."""
+    new = changed(demo, edge={"retries": 5})
     plan = plan_from(demo, running(demo), new, STRATEGY, ())
-    with pytest.raises(ConfigError, match=words):
-        require_possible(demo, plan, demo.release, new)
+    sources = {demo.release_id: demo.spec.release, release_id(new): "/releases/new.yaml"}
+    now = replace(running(demo), sources=sources)
+    started = recorded(demo, plan, STRATEGY, running=now, by="me", at_s=1.0)
+    shared = [index for index, step in enumerate(started.steps) if step.shared]
+    assert [started.steps[index].shared for index in shared] == ["us-east", "eu-west"]
+    assert {p.region for step in started.steps[: shared[0]] for p in step.places} == {"us-east"}
+    assert started.steps[-1].soak_s == 300.0
+    assert read_state([started]).shared == dict.fromkeys(["us-east", "eu-west"], demo.release_id)
 
 
 def test_the_operators_backend_is_refused(demo: Fleet) -> None:

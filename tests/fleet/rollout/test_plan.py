@@ -9,6 +9,8 @@ import pytest
 
 from fleet.errors import ConfigError
 from fleet.load import load_fleet, load_release
+from fleet.release import release_id
+from fleet.rollout.fronting import POD_START_S
 from fleet.rollout.plan import listed, plan_rollout, rollout_json
 from fleet.rollout.strategy import Assumed, Strategy, load_strategy
 
@@ -35,6 +37,43 @@ def test_steps_start_when_those_before_them_have_ended() -> None:
     assert canary.starts_s == 0
     assert second.starts_s == canary.times.total_s + plan.soaks_s["canary"]
     assert third.starts_s == second.starts_s + second.times.total_s
+
+
+def test_frontends_change_behind_the_replicas_of_their_region() -> None:
+    """What is wrong with them costs a region, so they come last in it, before the next begins."""
+    new = FLEET.release.model_copy(
+        update={"name": "n", "edge": FLEET.release.edge.model_copy(update={"retries": 7})}
+    )
+    plan = plan_rollout(FLEET, new, Strategy())
+    assert plan.mixing.region == ("edge.retries",)
+    shared = [step for step in plan.steps if step.shared]
+    assert [step.shared for step in shared] == ["us-east", "eu-west"]
+    first, last = shared
+    assert all("us-east" not in step.serving for step in plan.steps[first.number :])
+    assert last.number == len(plan.steps)
+    after = plan.steps[first.number]
+    assert after.number == first.number + 1
+    soak_s = plan.soaks_s[first.wave] if after.wave != first.wave else 0.0
+    assert after.starts_s - first.starts_s == pytest.approx(first.times.total_s + soak_s)
+    assert first.times.warm_up_s == FLEET.spec.frontends.replicas * POD_START_S
+    assert (first.times.drain_s, first.times.load_s) == (0.0, 0.0)
+    assert plan.total_s == pytest.approx(
+        last.starts_s + last.times.total_s + plan.soaks_s[last.wave]
+    )
+
+
+def test_frontends_alone_can_be_left_to_change() -> None:
+    """An aborted rollout had brought the replicas already."""
+    edge = FLEET.release.edge.model_copy(update={"retries": 7})
+    new = FLEET.release.model_copy(update={"name": "n", "edge": edge})
+    replicas = [
+        name for step in plan_rollout(FLEET, new, Strategy()).steps for name in step.replicas
+    ]
+    assigned = dict.fromkeys(replicas, release_id(new))
+    following = {"us-east": new}
+    plan = plan_rollout(FLEET, new, Strategy(), assigned=assigned, following=following)
+    assert [(step.shared, step.wave) for step in plan.steps] == [("eu-west", "rest")]
+    assert plan.soaks_s == {"rest": 300.0}
 
 
 def test_the_sessions_of_one_replica_are_what_the_others_prefill() -> None:

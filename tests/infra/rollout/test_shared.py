@@ -62,7 +62,7 @@ class Site:
         self._act = act
 
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
-        self.done.append((action.phase, action.step.places[0].replica))
+        self.done.append((action.phase, action.step.names[0]))
         return self._act(action)
 
 
@@ -107,8 +107,8 @@ def test_the_intent_is_in_the_cluster_before_anything_is_touched(fleet: Fleet) -
     """Else the other copy would not know what may have happened."""
 
     def act(action: Do) -> Result:
-        for place in action.step.places:
-            assert fleet.stored(place.region)[-1] == Began(at_s=1.0, phase=action.phase)
+        for region in action.step.regions:
+            assert fleet.stored(region)[-1] == Began(at_s=1.0, phase=action.phase)
         return Result("ok")
 
     assert go(begun(fleet), Site(act)) == Over(status="done")

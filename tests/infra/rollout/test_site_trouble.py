@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from rollout_site import FIRST, REGION, REPLICAS, FakeStack, Rig, change, roll
 
@@ -103,10 +105,10 @@ def test_an_update_whose_api_server_went_away_is_done_again(rig: Rig) -> None:
     rig.region.live = stack.rendered()
     update = stack.up
 
-    def up(*, refresh: bool, force: bool) -> None:
+    def up(*, refresh: bool, force: bool, only: Collection[str] = ()) -> None:
         rig.region.away = bool(stack.fails)
         rig.at(rig.now_s + 20.0, lambda: setattr(rig.region, "away", False))
-        update(refresh=refresh, force=force)
+        update(refresh=refresh, force=force, only=only)
 
     stack.up = up  # type: ignore[method-assign]
     assert rig.do("apply").outcome == "ok"

@@ -140,6 +140,21 @@ def test_a_copy_that_is_behind_takes_what_is_deployed(stack: Stack) -> None:
     assert written(stack).options.assignment == options.assignment
 
 
+def test_what_frontends_follow_is_written_beside_the_replicas(stack: Stack) -> None:
+    """And neither takes the other with it; the fleet's own release needs no word."""
+    new = new_id(stack)
+    stack.assign({}, serial=1, shared=new)
+    assert (written(stack).options.shared, len(written(stack).releases)) == (new, 1)
+    stack.assign({"use1-r01-1": new}, serial=2)
+    assert written(stack).options.shared == new
+    stack.assign({"use1-r01-1": stack.fleet.release_id}, serial=3)
+    assert (written(stack).options.shared, len(written(stack).releases)) == (new, 1)
+    stack.assign({}, serial=4, shared=stack.fleet.release_id)
+    assert (written(stack).options.shared, written(stack).releases) == (None, ())
+    stack.sync(Deployed(serial=5, releases={"use1-r01-0": new}, shared=new), {}, serial=5)
+    assert written(stack).options.shared == new
+
+
 def test_a_release_that_is_not_here_is_named(stack: Stack) -> None:
     """The working copy is too old for what is deployed: its files are missing."""
     deployed = Deployed(serial=4, releases={"use1-r01-0": "other-12345678"})
