@@ -107,7 +107,7 @@ def test_the_gateway_answers(region: Region) -> None:
 @pytest.mark.parametrize("app", ["frontend", "gateway"])
 def test_processes_have_the_rendered_arguments(region: Region, app: str) -> None:
     """A flag that only the lab adds, or leaves out, would be rehearsed and not launched."""
-    deployment = named(region.rendered, "Deployment", app)
+    deployment = region.deployment(app)
     pods = region.pods(app)
     assert len(pods) == deployment["spec"]["replicas"]
     for pod in pods:
@@ -128,7 +128,7 @@ def test_processes_have_the_rendered_arguments(region: Region, app: str) -> None
 @pytest.mark.parametrize("app", ["frontend", "gateway"])
 def test_processes_read_the_rendered_files(region: Region, app: str) -> None:
     """Byte for byte, as rendered and as the API server has them."""
-    deployment = named(region.rendered, "Deployment", app)
+    deployment = region.deployment(app)
     stored = {item["metadata"]["name"]: item["data"] for item in region.kubectl("configmaps")}
     for pod in region.pods(app):
         spec, rendered = words(deployment, pod)

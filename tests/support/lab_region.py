@@ -75,6 +75,16 @@ class Region:
             if pod["metadata"]["labels"]["app.kubernetes.io/name"] == app
         ]
 
+    def deployment(self, app: str) -> Object:
+        """Find the rendered Deployment of an app; frontends' names have their set's."""
+        own = {"app.kubernetes.io/name": app}.items()
+        [found] = [
+            item
+            for item in self.rendered
+            if item["kind"] == "Deployment" and own <= item["metadata"]["labels"].items()
+        ]
+        return dict(found)
+
     def process(self, pod: Object) -> psutil.Process:
         """Find the process of a pod: the one that works in its folder."""
         meta = pod["metadata"]
