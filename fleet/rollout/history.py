@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fleet.rollout.record import Entry
+from fleet.rollout.record import Entry, RecordedStep
 from fleet.rollout.state import OVER, read_state
 
 
@@ -58,3 +58,9 @@ def past_rollout(number: int, entries: Sequence[Entry]) -> PastRollout:
         updated=len(updated),
         why=state.why,
     )
+
+
+def _done(step: RecordedStep, updated: Collection[str], shared: Collection[str]) -> bool:
+    if step.shared:
+        return step.shared in shared
+    return all(place.replica in updated for place in step.places)
