@@ -26,7 +26,7 @@ from fleet.rollout.record import (
     Seen,
     Started,
 )
-from fleet.rollout.turning import Has, way_back
+from fleet.rollout.turning import Has, Part, parts_of, way_back, within
 
 Status = Literal["running", "paused", "held", "done", "aborted", "rolled-back"]
 OVER: tuple[Status, ...] = ("done", "aborted", "rolled-back")
@@ -158,6 +158,9 @@ def refusal(state: State, command: Command, keep: int = 0) -> str | None:
     `keep`: the steps that a roll-back leaves as they are.
     """
     if command == "roll-back":
+        done = len(state.started.steps) - len(state.queue)
+        if state.touched and not state.back and done < keep:
+            return f"step {keep} is not over"
         nothing = not _turned(state, "fleet", keep)
         after = f" after step {keep}" if keep else ""
         return f"no replica has the new release{after}" if nothing else None
@@ -263,10 +266,14 @@ def _aborted(state: State) -> State:
 
 
 def _turn(state: State, scope: Scope, keep: int = 0) -> State:
-    if state.back and state.status not in OVER:
-        return _resumed(state)
     queue = _turned(state, scope, keep)
-    return _back(state, queue, "rolled-back")
+    if not state.back or state.status in OVER:
+        return _back(state, queue, "rolled-back")
+    going = frozenset[Part]().union(*map(parts_of, state.queue))
+    asked = frozenset[Part]().union(*map(parts_of, queue))
+    if asked <= going:
+        return replace(_resumed(state), then="rolled-back")
+    return _back(state, within(_turned(state, "fleet", 0), going | asked), "rolled-back")
 
 
 def _back(state: State, queue: tuple[RecordedStep, ...], then: Status) -> State:

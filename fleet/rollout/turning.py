@@ -6,10 +6,12 @@ the shortest time. What a region shares came last in it, and so goes first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.rollout.record import Place, RecordedStep, Scope, Started
+
+Part = tuple[str, str]  # kind and name of what a step changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +30,11 @@ def way_back(
     keep: int,
 ) -> tuple[RecordedStep, ...]:
     """Give the steps of the way back; the first `keep` steps stay as they are."""
+    turning = [parts_of(step) for step in under_way]
     updated = [
         left
         for step in reversed(started.steps[keep:])
-        if step not in under_way and (left := _part(step, _with(step, has, started.new)))
+        if (left := _part(step, _with(step, has, started.new) - _names(step, turning)))
     ]
     way = [*under_way, *updated]
     inside = {area for step in way[:1] for area in _areas(step, scope).values()}
@@ -40,6 +43,24 @@ def way_back(
         for step in way
         if (left := _part(step, {n for n, area in _areas(step, scope).items() if area in inside}))
     )
+
+
+def within(steps: Iterable[RecordedStep], parts: Collection[Part]) -> tuple[RecordedStep, ...]:
+    """Give what steps have of some parts; what has none is left out."""
+    return tuple(left for step in steps if (left := _part(step, _names(step, [parts]))))
+
+
+def parts_of(step: RecordedStep) -> frozenset[Part]:
+    """Name what a step changes, so that a region is no replica of the same name."""
+    if step.shared:
+        return frozenset({("shared", step.shared)})
+    return frozenset(("replica", place.replica) for place in step.places)
+
+
+def _names(step: RecordedStep, parts: Iterable[Collection[Part]]) -> set[str]:
+    """Give the names of those parts that are of a step's kind."""
+    kind = "shared" if step.shared else "replica"
+    return {name for some in parts for own, name in some if own == kind}
 
 
 def _part(step: RecordedStep, names: Collection[str]) -> RecordedStep | None:

@@ -145,6 +145,48 @@ def test_the_first_steps_can_stay() -> None:
     assert refusal(world.state, "roll-back", 1) is None
 
 
+def test_a_step_that_is_not_over_cannot_stay_as_it_is() -> None:
+    """Half done it serves nobody: turned back it does not stay, left alone it is lost."""
+    world = World(record=[started()])
+    for _ in range(len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    assert refusal(world.state, "roll-back", 1) is None
+    for keep in (2, 3):
+        assert refusal(world.state, "roll-back", keep) == f"step {keep} is not over"
+        world.ask("roll-back", step=keep)
+        assert not world.state.back
+
+
+@pytest.mark.parametrize("phases", [0, PHASES.index("drain"), PHASES.index("smoke")])
+@pytest.mark.parametrize("command", ["abort", "roll-back"])
+def test_a_wider_way_back_is_gone_where_a_narrow_one_has_begun(command: str, phases: int) -> None:
+    """`rolled-back` must not be said of a fleet that has the new release still."""
+    world = World(record=[started()])
+    for _ in range(2 * len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    world.ask(command, "replica")
+    for _ in range(phases):
+        world.go()
+    world.ask("roll-back", "rack")
+    world.ask("roll-back", "fleet")
+    assert parts(world.state.queue[0]) == ["a2-0", "b1-0"]
+    assert finish(world) == Over(status="rolled-back")
+    assert set(world.live.values()) == {OLD}
+    assert world.starts.count(("a2-0", OLD)) == 1
+
+
+def test_a_narrower_way_back_shortens_none() -> None:
+    """Whoever asked for the fleet gets it, whatever another asks after him."""
+    world = World(record=[started()])
+    for _ in range(2 * len(PHASES) + PHASES.index("smoke")):
+        world.go()
+    world.ask("roll-back", "fleet")
+    queue = world.state.queue
+    world.ask("roll-back", "replica")
+    world.ask("roll-back", step=2)
+    assert world.state.queue == queue
+
+
 def test_what_may_be_overwritten_is_forgotten_after_the_step() -> None:
     """Leave for one replica is no leave for the next."""
     world = World(record=[started(reruns=0)])
@@ -279,9 +321,10 @@ class Rollout(RuleBasedStateMachine):
     @rule(
         command=st.sampled_from(["pause", "resume", "abort", "roll-back"]),
         scope=st.sampled_from(["replica", "rack", "region", "fleet"]),
+        keep=st.sampled_from([0, 0, 1, 3, 6]),
     )
-    def command(self, command: str, scope: str) -> None:
-        self.world.ask(command, scope)
+    def command(self, command: str, scope: str, keep: int) -> None:
+        self.world.ask(command, scope, step=keep if command == "roll-back" else 0)
         self.turned = self.turned or command in ("abort", "roll-back")
 
     @invariant()
