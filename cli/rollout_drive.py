@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from cli.confirm import YES, confirm
+from cli.output import output_option, print_json
 from cli.rollout_driving import begin, driven, driving, driving_options
 from cli.rollout_plan import HERE, REGIONS, STRATEGY, named_release
+from cli.rollout_status import status_json
 from cli.rollout_told import told
 from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.errors import EXIT_GO, ConfigError
@@ -18,6 +20,7 @@ from fleet.load import load_fleet, load_release
 from fleet.release import release_id
 from fleet.rollout.record import Command
 from fleet.rollout.state import OVER, State
+from infra.rollout.journal import Journal
 from infra.rollout.rollouts import Rollouts, require_over
 from infra.rollout.stack import release_of
 from infra.rollout.steering import ask, require_latest, state_of, turn_back
@@ -83,27 +86,29 @@ def resume(fleet_file: Path, **options: Any) -> int:
 @click.command()
 @FLEET_FILE
 @where_options
-def pause(fleet_file: Path, **where: Any) -> None:
+@output_option
+def pause(fleet_file: Path, output: str, **where: Any) -> None:
     """Let the latest rollout stop once its step is over.
 
     \b
     Example:
         k3fleet rollout pause fleets/demo.yaml
     """
-    _ask(fleet_file, where, "pause")
+    _ask(fleet_file, where, "pause", output)
 
 
 @click.command()
 @FLEET_FILE
 @where_options
-def abort(fleet_file: Path, **where: Any) -> None:
+@output_option
+def abort(fleet_file: Path, output: str, **where: Any) -> None:
     """Give the latest rollout up: turn its step back, and leave all others as they are.
 
     \b
     Example:
         k3fleet rollout abort fleets/demo.yaml
     """
-    _ask(fleet_file, where, "abort")
+    _ask(fleet_file, where, "abort", output)
 
 
 @click.command()
@@ -164,7 +169,7 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
         came = turn_back(rollouts, journal, part, how)
         tell.came(came)
     if came is None:
-        click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
+        _say_asked(journal, options["output"])
         return EXIT_GO
     return told(journal, came, good="rolled-back", output=options["output"])
 
@@ -187,16 +192,24 @@ def known_release(rollouts: Rollouts, target: str) -> str:
 
 def leads_back_to(state: State, identity: str) -> bool:
     """Say whether turning the latest rollout back is the way to a release."""
-    turned = state.started.new in state.assigned.values()
+    turned = state.started.new in {*state.assigned.values(), *state.shared.values()}
     return identity == state.started.old and (turned or state.status not in OVER)
 
 
-def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command) -> None:
+def _say_asked(journal: Journal, output: str) -> None:
+    click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
+    if output == "json":
+        print_json(status_json(journal, state_of(journal)))
+
+
+def _ask(fleet_file: Path, where: Mapping[str, Any], command: Command, output: str) -> None:
     journal = require_latest(rollouts_of(fleet_file, where))
     if ask(journal, command):
-        click.echo("its driver was asked; see `k3fleet rollout status`", err=True)
+        _say_asked(journal, output)
         return
     state = journal.state()
+    if output == "json":
+        print_json(status_json(journal, state))
     click.echo(f"written down: the rollout is {state.status}", err=True)
     if state.status == "running":
         click.echo(f"nobody drives it: k3fleet rollout resume {fleet_file}", err=True)

@@ -13,7 +13,7 @@ import click
 from cli.confirm import confirm
 from cli.output import FunctionT, output_option, print_json
 from cli.rollout_plan import print_plan
-from cli.rollout_told import Notices, notices, telling, told
+from cli.rollout_told import Notices, notices, require_tellable, telling, told
 from cli.rollout_where import where_options
 from fleet.errors import EXIT_GO
 from fleet.load import load_release
@@ -76,6 +76,7 @@ def begin(rollouts: Rollouts, source: str, options: Mapping[str, Any], *, good: 
     confirm(yes=options["yes"], what="Start it?")
     running = replace(running, sources={**running.sources, plan.new: source})
     started = recorded(fleet, plan, strategy, running=running, by=who(), at_s=now_s())
+    require_tellable(options["events"])
     rollouts.venue.spoil(new, options["fault"])
     journal = rollouts.begin(started, holder(), take_over=options["take_over"])
     return driven(rollouts, journal, options, good=good)

@@ -31,19 +31,21 @@ def telling(events: Path | None) -> Iterator[Say]:
     if events is None:
         yield say
         return
-    try:
-        file = events.open("a", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"--events {events}: cannot be written: {error.strerror}. Name another file."
-        ) from error
-    with file:
+    with _appended(events) as file:
 
         def both(entry: Began | Ended, action: Do) -> None:
             _write(file, entry, action)
             say(entry, action)
 
         yield both
+
+
+def require_tellable(events: Path | None) -> None:
+    """Raise ConfigError where events, or the webhook of the environment, cannot be told to."""
+    if events is not None:
+        _appended(events).close()
+    if (url := secret_webhook()) is not None:
+        require_address(url, WEBHOOK)
 
 
 class Notices:
@@ -97,6 +99,15 @@ def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:
     else:
         click.echo(f"{came.status}: {state.started.old} -> {state.started.new}")
     return EXIT_GO if isinstance(came, Over) and came.status == good else EXIT_NO_GO
+
+
+def _appended(events: Path) -> TextIO:
+    try:
+        return events.open("a", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"--events {events}: cannot be written: {error.strerror}. Name another file."
+        ) from error
 
 
 def _write(file: TextIO, entry: Began | Ended, action: Do) -> None:

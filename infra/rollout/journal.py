@@ -134,10 +134,10 @@ class Journal:
         except BusyError:
             return
 
-    def ask(self, asked: Asked, holder: Mapping[str, str]) -> bool:
+    def ask(self, asked: Asked, holder: Mapping[str, str], *, take_over: bool = False) -> bool:
         """Write a request into the record, or where a driver finds it; say whether one runs."""
         try:
-            with self.held(holder):
+            with self.held(holder, take_over=take_over):
                 self.take_requests()
                 self.append(asked)
         except BusyError:

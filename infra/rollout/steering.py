@@ -42,18 +42,25 @@ def state_of(journal: Journal) -> State:
     return state
 
 
-def ask(journal: Journal, command: Command, scope: Scope = "fleet", keep: int = 0) -> bool:
+def ask(
+    journal: Journal,
+    command: Command,
+    part: tuple[Scope, int] = ("fleet", 0),
+    *,
+    take_over: bool = False,
+) -> bool:
     """Ask for something; say whether a driver was there to hear it.
 
-    `keep`: the steps that a roll-back leaves as they are. Raises ConfigError where it makes no
-    sense now.
+    `part`: of a roll-back, its scope and the steps that it leaves as they are. Raises ConfigError
+    where it makes no sense now.
     """
+    scope, keep = part
     if why := refusal(state_of(journal), command, keep):
         raise ConfigError(
             f"{journal.path}: {command} changes nothing: {why}. See `k3fleet rollout status`."
         )
     asked = Asked(at_s=now_s(), by=who(), command=command, scope=scope, step=keep)
-    return journal.ask(asked, holder())
+    return journal.ask(asked, holder(), take_over=take_over)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,7 @@ def turn_back(
     rollouts: Rollouts, journal: Journal, part: tuple[Scope, int], how: Driving
 ) -> Wait | Over | None:
     """Roll a part back: a scope, and the steps that stay; None when a driver was asked to."""
-    if ask(journal, "roll-back", *part):
+    if ask(journal, "roll-back", part, take_over=how.take_over):
         return None
     return drive_on(rollouts, journal, how)
 

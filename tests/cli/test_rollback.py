@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rollout_world import World, started
 
+from cli import rollout_drive
+from cli.main import main
 from cli.rollout_drive import known_release, leads_back_to
 from fleet.errors import ConfigError
 from fleet.load import load_release
 from fleet.release import release_id
-from fleet.rollout.record import PHASES
+from fleet.rollout.record import PHASES, Began, Ended, RecordedStep
 from infra.rollout.rollouts import Rollouts
 
 MINE = "extends: vllm-tp8-dcp8\nname: mine\nmax_num_seqs: 64\n"
@@ -75,3 +79,49 @@ def test_the_release_before_is_reached_by_turning_back() -> None:
     for _ in range(len(PHASES)):
         world.go()
     assert not leads_back_to(world.state, "old-1")  # it was turned back already
+
+
+def test_a_rollout_of_frontends_only_is_turned_back_too() -> None:
+    """No replica has the new release, and the frontends do: no rollout of its own is needed."""
+    step = RecordedStep(wave="rest", shared="a")
+    world = World(record=[started().model_copy(update={"steps": (step,)})])
+    for _ in range(len(PHASES)):
+        world.go()
+    assert leads_back_to(world.state, "old-1")
+
+
+@pytest.mark.parametrize(
+    ("words", "driven"),
+    [
+        (("rollout", "pause"), False),
+        (("rollout", "abort"), False),
+        (("rollout", "pause"), True),
+        (("rollout", "abort"), True),
+        (("rollback", "--yes"), True),
+    ],
+)
+def test_what_is_asked_of_a_driver_is_one_json_object(
+    rollouts: Rollouts,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    driven: bool,
+) -> None:
+    """A pipeline reads how it stands, whether somebody drives or nobody does."""
+    monkeypatch.setattr(rollout_drive, "rollouts_of", lambda *_: rollouts)
+    own = rollouts.fleet.release_id
+    journal = rollouts.journal(1)
+    sources = {own: rollouts.fleet.spec.release}
+    journal.append(started().model_copy(update={"old": own, "releases": sources}))
+    for phase in ("preflight", "drain", "assign"):
+        journal.append(Began(at_s=0.0, phase=phase))
+        if phase != "assign":
+            journal.append(Ended(at_s=0.0, phase=phase, outcome="ok"))
+    with rollouts.journal(1).held_here({"pid": "1"}) if driven else nullcontext():
+        assert main([*words, str(rollouts.fleet.path), "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["rollout"] == 1
+    assert ("driver was asked" in err) is driven
+    if words[0] == "rollback":
+        assert told["way"] == "back"

@@ -63,6 +63,19 @@ def test_all_is_checked_and_the_plan_shown_before_it_is_asked(rolling: Place) ->
     assert not rolling.pulumi.asked("up", "preview")
 
 
+def test_who_cannot_be_told_is_known_before_the_rollout_is_begun(
+    rolling: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it is written down, and refused with the exit code of a wrong file."""
+    assert start(rolling, "--yes", "--events", "none/events.jsonl") == 3
+    assert "--events none/events.jsonl: cannot be written" in rolling.err
+    monkeypatch.setenv("K3FLEET_WEBHOOK", "T00/secret")
+    assert start(rolling, "--yes") == 3
+    assert "K3FLEET_WEBHOOK: is no http" in rolling.err
+    assert "secret" not in rolling.err
+    assert not list((rolling.folder / ".k3fleet").rglob("0001*"))
+
+
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [

@@ -234,6 +234,14 @@ def test_another_copy_asks_the_driver(fleet: Fleet) -> None:
     assert fleet.copy("cleo").requests() == []
 
 
+def test_who_takes_over_does_not_ask_a_driver_that_may_be_dead(fleet: Fleet) -> None:
+    """His machine is gone: a roll-back that waits for him waits until the lease has run out."""
+    with begun(fleet).held(ME):
+        journal = fleet.copy("ben")
+        assert not journal.ask(asked("abort"), ME, take_over=True)
+        assert journal.state().status == "aborted"
+
+
 def test_asked_without_a_driver_it_is_written_down(fleet: Fleet) -> None:
     """From any copy, for every copy."""
     begun(fleet)
