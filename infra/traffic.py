@@ -6,7 +6,9 @@ goes on where it is with the same command, and may be turned round at any moment
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.errors import ApplyError
@@ -23,9 +25,11 @@ from infra.gateway import (
     TRAFFIC_MAP,
 )
 from infra.rollout.checks import listed
-from infra.rollout.objects import Objects
+from infra.rollout.objects import ChangedError, Objects
 from infra.rollout.waiting import Waiter
 
+_WEIGHT = re.compile(r"[0-9]{1,9}")
+_TRIES = 5  # of a write between which somebody else wrote
 _ELSEWHERE = f"{SESSIONS_KEY}.{ELSEWHERE}"
 # Receivers that lost replicas get some time to find them again, then people decide.
 PATIENCE_S = 300.0
@@ -71,10 +75,18 @@ class RegionTraffic:
         self._write(shares, self.weight())
 
     def _write(self, shares: Shares, elsewhere: int) -> None:
-        item = self.objects.get("ConfigMap", TRAFFIC_MAP) or _empty()
         data = dict(settings(shares, elsewhere))
-        if item.get("data") != data:
-            self.objects.write("ConfigMap", {**item, "data": data})
+        for _ in range(_TRIES):
+            item = self.objects.get("ConfigMap", TRAFFIC_MAP) or _empty()
+            if item.get("data") == data:
+                return
+            with suppress(ChangedError):  # a label, or the same by a process that has died
+                self.objects.write("ConfigMap", {**item, "data": data})
+                return
+        raise ApplyError(
+            f"{self.objects.region}: somebody else goes on writing ConfigMap {TRAFFIC_MAP}. See "
+            "who it is, then give the same command again."
+        )
 
     def _clusters(self) -> list[str]:
         """Name the clusters that gateways have; the first gets what nobody else does."""
@@ -90,7 +102,7 @@ class RegionTraffic:
     def _part(self, key: str) -> int:
         item = self.objects.get("ConfigMap", TRAFFIC_MAP) or {}
         text = (item.get("data") or {}).get(key, "0")
-        if not text.isdigit() or int(text) > TOTAL_WEIGHT:
+        if not _WEIGHT.fullmatch(text) or int(text) > TOTAL_WEIGHT:
             raise ApplyError(
                 f"{self.objects.region}: ConfigMap {TRAFFIC_MAP} says {text!r}, which is no part "
                 "of the sessions. Remove it: then none is sent elsewhere."

@@ -8,34 +8,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from fleet.rollout.counters import Counts
-from fleet.schema import Count, FileModel, Text
+from fleet.rollout.record import Moment
+from fleet.schema import FileModel, Text
 
 # Of all regions together, about 250 bytes each: two regions are looked at for five hours before
 # any of them is joined with its neighbour.
 MOST_FIGURES = 8_000
+# The file may be spoilt: what nothing can have counted is no figure, and breaks no page.
+Replicas = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
+Counted = Annotated[float, Field(ge=-1e18, le=1e18)]
 
 
 class Figures(FileModel):
     """One region between two looks; None where its frontends did not say."""
 
     region: Text
-    from_s: float  # Unix time
-    to_s: float
-    serving: Count  # replicas that frontends may choose, the fewest at any look
-    updated: Count  # of those, the ones of the new release, at the last look
-    replicas: Count
-    requests: float | None = None  # that ended, without those that clients spoilt
-    errors: float | None = None
-    prompt_tokens: float | None = None
-    cached_tokens: float | None = None
-    answers: float | None = None  # that had a first token
-    first_token_s: float | None = None  # the time to it, of all of them together
+    from_s: Moment
+    to_s: Moment
+    serving: Replicas  # that frontends may choose, the fewest at any look
+    updated: Replicas  # of those, the ones of the new release, at the last look
+    replicas: Replicas
+    requests: Counted | None = None  # that ended, without those that clients spoilt
+    errors: Counted | None = None
+    prompt_tokens: Counted | None = None
+    cached_tokens: Counted | None = None
+    answers: Counted | None = None  # that had a first token
+    first_token_s: Counted | None = None  # the time to it, of all of them together
     # Answers by the upper edge of the bucket that their time to the first token is in.
-    buckets: dict[float, float] = Field(default_factory=dict)
+    buckets: dict[Counted, Counted] = Field(default_factory=dict)
 
     @property
     def error_rate(self) -> float | None:
@@ -140,4 +145,5 @@ def _sum(first: float | None, second: float | None) -> float | None:
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+    share = part / whole if part is not None and whole else math.nan
+    return share if math.isfinite(share) else None

@@ -32,6 +32,8 @@ PHASES: tuple[Phase, ...] = Phase.__args__  # type: ignore[attr-defined]
 Outcome = Literal["ok", "failed", "inconclusive"]
 Command = Literal["pause", "resume", "abort", "roll-back"]
 Scope = Literal["replica", "rack", "region", "fleet"]
+# Unix time, until the end of 9999: what is no date cannot be shown as one.
+Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 
 
 class Place(FileModel):
@@ -76,7 +78,7 @@ class Started(FileModel):
     """The first entry: everything that the rollout needs, so that no other file is asked."""
 
     kind: Literal["started"] = "started"
-    at_s: float  # Unix time
+    at_s: Moment
     by: Text
     old: Text  # release ids
     new: Text
@@ -99,7 +101,7 @@ class Began(FileModel):
     """A phase is about to touch something."""
 
     kind: Literal["began"] = "began"
-    at_s: float
+    at_s: Moment
     phase: Phase
 
 
@@ -116,7 +118,7 @@ class Ended(FileModel):
     """A phase has an outcome; `why` says what a person has to know."""
 
     kind: Literal["ended"] = "ended"
-    at_s: float
+    at_s: Moment
     phase: Phase
     outcome: Outcome
     why: str = ""
@@ -127,7 +129,7 @@ class Asked(FileModel):
     """A person, or the strategy, asked for something."""
 
     kind: Literal["asked"] = "asked"
-    at_s: float
+    at_s: Moment
     by: Text
     command: Command
     scope: Scope = "fleet"  # of a roll-back, seen from the step that runs

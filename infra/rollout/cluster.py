@@ -145,7 +145,7 @@ class Cluster:
             items = [_plain(item) for item in self.client.list(WorkerMetadata)]
         found = {}
         for item in items:
-            data = item["spec"]["data"]
+            data = _data(item)
             for worker in worker_ids(data) if data.get("model_cards") else ():
                 found[str(item["metadata"]["name"])] = worker
         return found
@@ -155,9 +155,7 @@ class Cluster:
         with self.api():
             items = [_plain(item) for item in self.client.list(WorkerMetadata)]
         return {
-            str(item["metadata"]["name"]): card
-            for item in items
-            for card in _cards(item["spec"]["data"])
+            str(item["metadata"]["name"]): card for item in items for card in _cards(_data(item))
         }
 
     def node_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -225,18 +223,28 @@ def _kind(error: Exception) -> type[ApplyError]:
 def worker_ids(data: Mapping[str, Any]) -> frozenset[str]:
     """Collect the ids under which a DynamoWorkerMetadata's worker serves the model."""
     # Null, and not left out, once a worker has let go of all of them.
-    endpoints: Mapping[str, Mapping[str, Any]] = data.get("endpoints") or {}
     return frozenset(
         str(endpoint["instance_id"])
-        for endpoint in endpoints.values()
-        if endpoint["endpoint"] == SERVING_ENDPOINT
+        for endpoint in _mappings(data.get("endpoints"))
+        if endpoint.get("endpoint") == SERVING_ENDPOINT and "instance_id" in endpoint
     )
 
 
+def _data(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what a worker has written, whatever its version writes: else nobody could turn it."""
+    data = (item.get("spec") or {}).get("data")
+    return data if isinstance(data, Mapping) else {}
+
+
 def _cards(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for item in (data.get("model_cards") or {}).values():
+    for item in _mappings(data.get("model_cards")):
         if item.get("endpoint", SERVING_ENDPOINT) == SERVING_ENDPOINT:
-            yield item.get("card_json", item)
+            yield from _mappings({"": item.get("card_json", item)})
+
+
+def _mappings(found: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(found, Mapping):
+        yield from (item for item in found.values() if isinstance(item, Mapping))
 
 
 def engine_pod(raw: Mapping[str, Any]) -> EnginePod:

@@ -9,6 +9,7 @@ writing.
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ REQUESTS = "k3fleet-rollout-requests"
 KEPT = 20  # records in a cluster; older ones stay in the files of those who drove them
 MAX_BYTES = 10**8  # of a record that is read; one that claims more is none of ours
 
+_COUNT = re.compile(r"[0-9]{1,9}")
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
@@ -87,7 +89,7 @@ class Ledger:
 
     def numbers(self) -> list[int]:
         """Give the numbers of all rollouts that are known here."""
-        return sorted(_number(item) for item in self.objects.list("ConfigMap", LABEL))
+        return sorted(self._records())
 
     def newer(self, known: Mapping[int, int]) -> Mapping[int, Stored]:
         """Read the records that do not have as many entries as is known by their number.
@@ -95,9 +97,9 @@ class Ledger:
         The others are not even unpacked: twenty of a large fleet take half a minute.
         """
         return {
-            _number(item): Stored(entries=_unpacked(self.region, item), item=item)
-            for item in self.objects.list("ConfigMap", LABEL)
-            if known.get(_number(item)) != _entries(item)
+            number: Stored(entries=_unpacked(self.region, item), item=item)
+            for number, item in self._records().items()
+            if known.get(number) != _entries(item)
         }
 
     def read(self, number: int) -> Stored:
@@ -143,12 +145,21 @@ class Ledger:
     def requests(self, number: int) -> Mapping[str, Asked]:
         """Read the requests that wait, by their keys, the oldest first."""
         item = self.objects.get("ConfigMap", REQUESTS) or {}
-        found = {
-            key: Asked.model_validate_json(text)
-            for key, text in (item.get("data") or {}).items()
-            if key.startswith(f"{number:04}-")
-        }
+        found = {}
+        for key, text in (item.get("data") or {}).items():
+            if key.startswith(f"{number:04}-"):
+                with suppress(ValidationError):  # nobody asked so; it must not end the driver
+                    found[key] = Asked.model_validate_json(text)
         return dict(sorted(found.items(), key=lambda item: item[1].at_s))
+
+    def _records(self) -> Mapping[int, Object]:
+        """Give the records by their number; what only has the label is none."""
+        found = {}
+        for item in self.objects.list("ConfigMap", LABEL):
+            number = _count(item["metadata"]["labels"][LABEL])
+            if number is not None and item["metadata"]["name"] == _name(number):
+                found[number] = item
+        return found
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove requests that are in the record."""
@@ -164,13 +175,13 @@ def _name(number: int) -> str:
     return f"k3fleet-rollout-{number:04}"
 
 
-def _number(item: Object) -> int:
-    return int(item["metadata"]["labels"][LABEL])
-
-
 def _entries(item: Object) -> int | None:
-    text = (item["metadata"].get("annotations") or {}).get(ENTRIES)
-    return int(text) if text else None
+    return _count((item["metadata"].get("annotations") or {}).get(ENTRIES))
+
+
+def _count(text: str | None) -> int | None:
+    """Read what we write, and nothing else."""
+    return int(text) if text and _COUNT.fullmatch(text) else None
 
 
 def _empty(number: int) -> dict[str, Any]:

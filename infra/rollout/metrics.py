@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from fleet.rollout.counters import Counts, FirstTokens, PromptTokens, ReplicaCounts
 from infra.rollout.checks import CLIENTS_OWN
@@ -35,6 +36,7 @@ TOKENS = (
     ("sglang:prompt_tokens_total", ("sglang:cached_tokens_total",)),
 )
 
+_MOST = 1e15  # of anything that is counted here, in a life
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 
@@ -78,8 +80,9 @@ def _first_tokens(text: str, name: str) -> FirstTokens | None:
         return None
     buckets: dict[float, float] = {}
     for labels, value in samples(text, f"{name}_bucket"):
-        edge = float(labels["le"])
-        buckets[edge] = buckets.get(edge, 0.0) + value
+        with suppress(KeyError, ValueError):  # without an edge it says nothing
+            edge = float(labels["le"])
+            buckets[edge] = buckets.get(edge, 0.0) + value
     return FirstTokens(answers=answers, seconds=seconds, buckets=buckets)
 
 
@@ -106,11 +109,13 @@ def counts_of(text: str) -> Counts:
 
 
 def samples(text: str | None, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Give labels and value of each sample of a metric."""
+    """Give labels and value of each sample of a metric; what is no number was not counted."""
     for line in (text or "").splitlines():
         match = _SAMPLE.fullmatch(line.strip())
         if match and match.group(1) == name:
-            yield dict(_LABEL.findall(match.group(2) or "")), float(match.group(3))
+            with suppress(ValueError):
+                if abs(value := float(match.group(3))) <= _MOST:  # NaN is not
+                    yield dict(_LABEL.findall(match.group(2) or "")), value
 
 
 def _serving(labels: Mapping[str, str]) -> bool:

@@ -69,7 +69,7 @@ class Sampler:
         for name, region in self.regions.items():
             try:
                 found = self._figures(name, region, clock)
-            except ApplyError:
+            except (ApplyError, ValidationError):  # what it counted makes no sense
                 continue
             if found is not None:
                 self._keep(found)

@@ -17,8 +17,9 @@ from fleet.load import Fleet, load_fleet
 from fleet.release_set import release_set
 from fleet.rollout.strategy import Assumed, Floor
 from fleet.traffic_shift import TOTAL_WEIGHT, Pacing, Shift, Side, plan_shift
-from infra.gateway import SETS_ANNOTATION, SETS_MAP, cluster_of
+from infra.gateway import SETS_ANNOTATION, SETS_MAP, TRAFFIC_MAP, cluster_of
 from infra.render import render_region
+from infra.rollout.objects import ChangedError, Kind, Object
 from infra.rollout.waiting import Waiter
 from infra.traffic import Mover, Receiver, RegionTraffic, settings
 
@@ -210,3 +211,37 @@ def test_the_pod_starts_without_the_config_map(tmp_path: Path) -> None:
     [end] = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
     address = end["endpoint"]["address"]["socket_address"]
     assert address == {"address": "10.0.0.2", "port_value": 8000}
+
+
+@pytest.mark.parametrize("text", ["²", "-1", "1000001", "9" * 5000, "1.0"])
+def test_a_part_that_is_none_is_named(text: str) -> None:
+    """Somebody edited it; nothing is guessed about where sessions are."""
+    objects = known_sets("set-a")
+    RegionTraffic(objects=objects).send(5)
+    key = next(iter(settings({}, 5)))
+    objects.merge("ConfigMap", TRAFFIC_MAP, {"data": {key: text}})
+    with pytest.raises(ApplyError, match="which is no part of the sessions"):
+        RegionTraffic(objects=objects).weight()
+
+
+@dataclass
+class Contended(FakeObjects):
+    """Somebody writes between our reading and our writing, some times."""
+
+    others: int = 0
+
+    def write(self, kind: Kind, item: Object) -> Object:
+        if item["metadata"]["name"] == TRAFFIC_MAP and self.others:
+            self.others -= 1
+            raise ChangedError(TRAFFIC_MAP)
+        return super().write(kind, item)
+
+
+def test_who_writes_at_the_same_moment_ends_no_driver() -> None:
+    """A label that was added is no reason; somebody who goes on is one, and is said."""
+    objects = Contended(items=known_sets("set-a").items, others=1)
+    RegionTraffic(objects=objects).send(5)
+    assert RegionTraffic(objects=objects).weight() == 5
+    objects.others = 100
+    with pytest.raises(ApplyError, match="somebody else goes on writing"):
+        RegionTraffic(objects=objects).send(6)

@@ -101,3 +101,13 @@ def test_a_packed_record_is_whole_at_every_length(lengths: list[int]) -> None:
     apart = [entry.model_copy(update={"at_s": 7.0}) for entry in entries]
     stored = zlib.decompressobj(wbits=31).decompress(b64decode(packer.pack(apart).data))
     assert stored == lines(apart)
+
+
+@pytest.mark.parametrize("at_s", ["1e300", "-1", "253402300800"])
+def test_what_is_at_no_time_is_no_entry(tmp_path: Path, at_s: str) -> None:
+    """The history and the report would end at it, whatever the others are."""
+    path = tmp_path / "0001.jsonl"
+    first = started().model_dump_json().replace('"at_s":0.0', f'"at_s":{at_s}')
+    path.write_text(first + "\n")
+    with pytest.raises(ConfigError, match=r"0001\.jsonl:1: is no entry"):
+        RecordFile(path).entries()

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import httpx2
+import pytest
 from rack_world import RackWorld, cluster_of
 from rollout_site import pods_of
 
@@ -167,3 +168,25 @@ def test_model_cards_and_weights_are_read_as_the_api_server_has_them() -> None:
     assert cluster.cards() == {"r01-0-0": card}
     assert cluster.node_labels()["r01-n01"]["weights.k3fleet.io/a"] == "ready"
     assert cluster.parked() == frozenset()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"data": None},
+        {"data": {"endpoints": {"x": {}}, "model_cards": {"x": "text"}}},
+        {"data": {"endpoints": ["x"], "model_cards": ["x"]}},
+        {"data": {"endpoints": {"x": {"endpoint": "generate"}}, "model_cards": {"x": {}}}},
+        {"data": {"endpoints": {"x": None}, "model_cards": {"x": {"card_json": "{}"}}}},
+    ],
+    ids=str,
+)
+def test_a_worker_that_registers_in_another_way_serves_not(spec: dict[str, object]) -> None:
+    """A new Dynamo may write it; a driver that ends at it could not turn the replica back."""
+    world = RackWorld()
+    world.fill("r01", 4, 2)
+    world._workers = lambda: [{"metadata": {"name": "r01-0-0"}, "spec": spec}]  # type: ignore[method-assign]
+    cluster = cluster_of(world)
+    assert cluster.workers() == {}
+    assert cluster.cards() in ({}, {"r01-0-0": {}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from rollout_site import pods_of
 from fleet.errors import ApplyError
 from infra.rollout import sampling
 from infra.rollout.checks import EnginePod
+from infra.rollout.metrics import INFLIGHT, inflight
 from infra.rollout.sampling import Sampler, figures_file, read_figures, sampled
 
 PAGE = """\
@@ -168,3 +170,40 @@ def test_a_disk_that_is_full_stops_no_rollout(tmp_path: Path) -> None:
         assert heard.wait(30)
     assert len(said) == 1
     assert "cannot be kept" in said[0]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e999", "1e300", "many"])
+def test_a_frontend_that_counts_nonsense_has_not_counted(tmp_path: Path, value: str) -> None:
+    """Its line says nothing; the others do, and whoever looks goes on."""
+    path, clock = tmp_path / "0001.figures", ticking()
+    spoilt = page(95).replace("} 2\n", f"}} {value}\n").replace('le="0.5"', 'l="0.5"')
+    assert value in spoilt
+    look = sampler(path, Region(Frontend([page(90), spoilt, page(99)])))
+    for _ in range(3):
+        look.look(clock)
+    assert len(read_figures(path)) == 2
+    engine = Frontend([f'{INFLIGHT}{{dynamo_endpoint="generate"}} {value}'])
+    assert inflight(engine) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"requests": 1e308, "errors": 1e308},
+        {"from_s": -1e308, "to_s": 1e308},
+        {"serving": 10**400},
+        {"to_s": 1e300},
+        {"buckets": {"1e308": 1}},
+        {"buckets": {"inf": 1}},
+        {"errors": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_figure_that_nothing_can_have_counted_is_left_out(
+    tmp_path: Path, spoilt: dict[str, object]
+) -> None:
+    """It would end the report with a traceback, or make JSON of it that no program reads."""
+    whole = {"region": "e", "from_s": 1, "to_s": 2, "serving": 1, "updated": 0, "replicas": 1}
+    file = tmp_path / "0001.figures"
+    file.write_text(f"{json.dumps(whole)}\n{json.dumps({**whole, **spoilt})}\n")
+    assert len(read_figures(file)) == 1

@@ -291,3 +291,18 @@ def test_a_damaged_record_is_named() -> None:
     objects.write("ConfigMap", {**stored.item, "binaryData": {"record.jsonl.gz": "AAAA"}})
     with pytest.raises(ApplyError, match="east: ConfigMap k3fleet-rollout-0001 is no record"):
         Ledger(objects).read(1)
+
+
+def test_what_only_looks_like_ours_is_left_alone() -> None:
+    """A driver that ends at a stranger's ConfigMap, or request, could not even turn back."""
+    objects = FakeObjects()
+    ledger = Ledger(objects)
+    ledger.write(1, Stored(entries=()), Packer().pack([started()]))
+    for name, number in (("theirs", "x"), ("theirs-too", "²"), ("copy", "1"), ("long", "9" * 5000)):
+        labels = {"k3fleet.io/rollout": number}
+        objects.write("ConfigMap", {"metadata": {"name": name, "labels": labels}})
+    assert ledger.numbers() == [1]
+    assert list(ledger.newer({})) == [1]
+    ledger.ask(1, asked("abort"))
+    objects.merge("ConfigMap", "k3fleet-rollout-requests", {"data": {"0001-x": "{}", "": "?"}})
+    assert [one.command for one in ledger.requests(1).values()] == ["abort"]
