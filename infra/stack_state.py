@@ -43,12 +43,20 @@ class StateResource(_Part):
     protect: bool = False
     retained: bool = Field(default=False, alias="retainOnDelete")
     external: bool = False  # read, and never ours
+    delete: bool = False  # its successor is there, and it waits to go
+    deleted: bool = Field(default=False, alias="pendingReplacement")  # its successor is not there
+    taint: bool = False  # to be replaced, whatever its inputs are
     inputs: dict[str, Any] = {}
 
     @property
     def name(self) -> str:
         """Logical name: `Kind/namespace/name` of an object in a cluster."""
         return self.urn.rpartition("::")[2]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is what its inputs say; else the engine does something about it."""
+        return not (self.delete or self.deleted or self.taint)
 
     @property
     def is_ours(self) -> bool:

@@ -30,8 +30,10 @@ def own_targets(
     kubernetes 4.x, for custom resources) are all in the URN.
     """
     remembered = {item.name: item for item in state.resources if item.is_ours}
-    if state.pending or len(remembered) != sum(item.is_ours for item in state.resources):
-        return None  # an update was cut off, or something waits for its deletion
+    settled = all(item.is_settled for item in state.resources)
+    twice = len(remembered) != sum(item.is_ours for item in state.resources)
+    if state.pending or twice or not settled:
+        return None  # an update was cut off, or something waits for its deletion or successor
     told = {logical_name(item): item for item in objects}
     touched = {
         name: operation

@@ -13,7 +13,7 @@ from infra.declared import inputs_of, logical_name, type_token
 from infra.options import Options
 from infra.render import KubeObject, render_region
 from infra.rollout.narrow import own_targets
-from infra.stack_state import PendingOperation, StackState, read_state
+from infra.stack_state import PendingOperation, StackState, StateResource, read_state
 
 REGION, RACK = "us-east", "use1-r01"
 STEP = (f"{RACK}-1",)
@@ -111,6 +111,42 @@ def test_an_update_that_was_cut_off_is_for_the_engine_to_judge(rendered: Rendere
     assert own_targets(cut, rendered(*STEP), STEP) is None
     twice = state.model_copy(update={"resources": (*state.resources, state.resources[-1])})
     assert own_targets(twice, rendered(*STEP), STEP) is None
+
+
+@pytest.mark.parametrize("mark", ["delete", "pendingReplacement", "taint"])
+def test_what_waits_for_its_end_or_successor_is_for_the_engine_to_judge(
+    rendered: Rendered, mark: str
+) -> None:
+    """Its inputs are those of the program, and the engine makes it anew all the same."""
+    told = stated(rendered()).resources
+    shared = next(item for item in told if item.type.endswith(":Service"))
+    marked = StateResource.model_validate({**shared.model_dump(), mark: True})
+    state = StackState(resources=tuple(marked if item is shared else item for item in told))
+    assert own_targets(state, rendered(*STEP), STEP) is None
+
+
+def test_a_number_is_the_same_however_it_is_written(rendered: Rendered) -> None:
+    """Pulumi's state has floats, and no nulls."""
+    told = stated(rendered()).resources
+    floats = tuple(
+        item.model_copy(update={"inputs": json.loads(json.dumps(item.inputs), parse_int=float)})
+        for item in told
+    )
+    nulls = tuple({**o, "status": None} for o in rendered(*STEP))
+    found = own_targets(StackState(resources=floats), nulls, STEP)
+    assert found == (PROVIDER, f"{LWS}/k3/{STEP[0]}")
+
+
+def test_a_secret_that_the_state_has_encrypted_is_for_the_engine_to_judge(
+    rendered: Rendered,
+) -> None:
+    """Nobody here can compare it."""
+    told = stated(rendered()).resources
+    shared = next(item for item in told if item.type.endswith(":Service"))
+    sealed = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+    hidden = shared.model_copy(update={"inputs": {**shared.inputs, "spec": sealed}})
+    state = StackState(resources=tuple(hidden if item is shared else item for item in told))
+    assert own_targets(state, rendered(*STEP), STEP) is None
 
 
 def test_a_state_of_another_shape_is_for_the_engine_to_judge(rendered: Rendered) -> None:
