@@ -14,6 +14,7 @@ from typing import Self
 
 from fleet.errors import ConfigError
 from fleet.release import Release
+from fleet.release_set import release_set
 from fleet.rollout.mixing import mixing
 from fleet.rollout.strategy import Assumed, Gates
 from fleet.rollout.timing import StepTimes
@@ -35,6 +36,7 @@ def to_change(
     found = []
     for region in regions:
         now = following.get(region, old)
+        now = old if overtaken(now, old) else now
         if not mixing(now, new).region:
             continue
         if other := mixing(now, old).region:
@@ -45,6 +47,16 @@ def to_change(
             )
         found.append(region)
     return tuple(found)
+
+
+def overtaken(now: Release, old: Release) -> bool:
+    """Say whether a region was told to follow a release of a set that its replicas have left.
+
+    No step of that rollout changed what it is told, since the gateway is the same by both. The
+    frontends that came with the replicas' set follow one of them, and so has to be told which:
+    else they would change in the step of the last replica.
+    """
+    return release_set(now) != release_set(old) and not mixing(now, old).region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,8 +187,9 @@ class RegionsSite:
         self.announce(part.region.stack.release(part.action.target))
         serial = part.action.serials.get(part.region.cluster.region, 0)
         written = dict.fromkeys(part.replicas, part.action.target)
-        shared = part.action.target if part.shared else None
-        part.region.stack.assign(written, serial=serial, shared=shared)
+        stack = part.region.stack
+        shared = part.action.target if part.shared else stack.to_tell(self.started.old)
+        stack.assign(written, serial=serial, shared=shared)
         return OK
 
     def _apply(self, part: Part) -> Result:

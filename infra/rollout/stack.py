@@ -14,6 +14,7 @@ from fleet.load import Fleet, load_release
 from fleet.plan import make_plan
 from fleet.release import Release, release_id
 from fleet.release_set import release_set
+from fleet.rollout.fronting import overtaken
 from infra.options import Options
 from infra.outputs import Remembered
 from infra.render import KubeObject, render_region
@@ -121,6 +122,13 @@ class Stack:
         )
         if after != before:
             self._write(settings, after)
+
+    def to_tell(self, old: str) -> str | None:
+        """Give the release of the replicas where frontends have to be told to follow it."""
+        options = self._settings().options
+        now = options.shared or self.fleet.release_id
+        known = options.releases.get(now) or self.release(now)
+        return old if overtaken(known, self.release(old)) else None
 
     def sync(self, deployed: Deployed, under_way: Mapping[str, str], *, serial: int) -> None:
         """Take what is deployed, and what an open rollout has written down since.

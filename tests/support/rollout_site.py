@@ -69,6 +69,7 @@ class FakeStack:
     assigned: dict[str, str] = field(default_factory=dict)
     serial: int = 0
     shared: str | None = None
+    telling: str | None = None  # what frontends have to be told to follow
     fails: list[str] = field(default_factory=list)  # what the next updates say
     weights: dict[str, str] = field(default_factory=dict)  # labels of nodes that hold them
     _fronting: dict[Any, Any] = field(default_factory=dict)  # rendering takes a while
@@ -84,6 +85,9 @@ class FakeStack:
         self.assigned.update(replicas)
         self.shared = shared or self.shared
         self.serial = serial
+
+    def to_tell(self, _old: str) -> str | None:
+        return self.telling
 
     def preview(self, *, refresh: bool, force: bool) -> FakeStack:
         self.done.append(f"preview {refresh}{' force' if force else ''}")

@@ -103,6 +103,22 @@ def test_frontends_that_follow_something_else_are_named(demo: Fleet) -> None:
     assert [(step.shared, back.old) for step in back.steps] == [("us-east", release_id(other))]
 
 
+def test_what_replicas_have_left_behind_is_followed_no_more(demo: Fleet) -> None:
+    """Their set has frontends of its own, and the next rollout changes those once, at its end."""
+    mid = changed(demo, block_size=2048)
+    dynamo = mid.dynamo.model_copy(
+        update={"image": mid.dynamo.image.replace("sha256:", "sha256:0")[:-1]}
+    )
+    new = mid.model_copy(update={"name": "newer", "dynamo": dynamo})
+    now = Running(
+        assigned=dict.fromkeys(running(demo).assigned, release_id(mid)),
+        releases={release_id(mid): mid, demo.release_id: demo.release},
+        following=dict.fromkeys(["us-east", "eu-west"], demo.release_id),
+    )
+    plan = plan_from(demo, now, new, STRATEGY, ())
+    assert [step.shared for step in plan.steps if step.shared] == ["us-east", "eu-west"]
+
+
 def test_what_a_region_shares_is_part_of_the_record(demo: Fleet) -> None:
     """Behind the replicas of its region, and with what has to be known to turn it back."""
     new = changed(demo, edge={"retries": 5})

@@ -92,6 +92,13 @@ def test_a_replica_without_pods_has_nothing_to_drain(rig: Rig) -> None:
     assert rig.do("drain", back=True) == Result("ok")
 
 
+def test_what_frontends_follow_is_told_with_the_first_replica(rig: Rig) -> None:
+    """Before any replica of their set is another one."""
+    rig.region.stack.telling = "mid-1"
+    rig.do("assign")
+    assert rig.region.stack.shared == "mid-1"
+
+
 def test_the_assignment_is_told_before_it_is_written(rig: Rig) -> None:
     """A lab has to know what it mocks before a pod asks."""
     assert rig.do("assign").outcome == "ok"

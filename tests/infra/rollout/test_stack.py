@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,32 @@ def test_what_frontends_follow_is_written_beside_the_replicas(stack: Stack) -> N
     assert (written(stack).options.shared, written(stack).releases) == (None, ())
     stack.sync(Deployed(serial=5, releases={"use1-r01-0": new}, shared=new), {}, serial=5)
     assert written(stack).options.shared == new
+
+
+def test_frontends_of_a_set_do_not_change_with_its_last_replica(
+    stack: Stack, tmp_path: Path
+) -> None:
+    """A step may only touch its replica. What they were told is of a set that nobody runs."""
+    ids = []
+    for name, image in (("mid", "0"), ("newer", "1")):
+        file = tmp_path / f"{name}.yaml"
+        digest = f"sha256:{image * 64}"
+        file.write_text(
+            f"extends: vllm-tp8-dcp8\nname: {name}\nblock_size: 2048\n"
+            f"dynamo: {{image: 'r.test/dynamo:1@{digest}'}}\n"
+        )
+        ids.append(release_id(load_release(str(file), beside=file)))
+        stack = replace(stack, sources={**stack.sources, ids[-1]: str(file)})
+    mid, newer = ids
+    replicas = [f"use1-r01-{slot}" for slot in range(3)]
+    assert stack.to_tell(stack.fleet.release_id) is None
+    stack.assign(dict.fromkeys(replicas, mid), serial=1)
+    assert stack.to_tell(stack.fleet.release_id) is None  # on the way to it, or back
+    before = stack.fronting()
+    stack.assign({replicas[-1]: newer}, serial=2, shared=stack.to_tell(mid))
+    assert written(stack).options.shared == mid
+    assert stack.fronting() == before
+    assert stack.to_tell(mid) is None
 
 
 def test_a_release_that_is_not_here_is_named(stack: Stack) -> None:
