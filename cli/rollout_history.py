@@ -13,7 +13,9 @@ from cli.output import output_option, print_json, print_table
 from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.rollout.history import PastRollout, past_rollout
 from fleet.units import format_duration
+from infra.rollout.journal import Journal
 from infra.rollout.machine import holder
+from infra.rollout.record_file import naming
 from infra.rollout.working_copy import sync as sync_copy
 
 
@@ -30,7 +32,7 @@ def history(fleet_file: Path, output: str, **where: Any) -> None:
     """
     rollouts = rollouts_of(fleet_file, where)
     rollouts.pull()
-    found = [past_rollout(number, journal.read()) for number, journal in rollouts.records().items()]
+    found = [_past(number, journal) for number, journal in rollouts.records().items()]
     found.reverse()
     if output == "json":
         print_json([asdict(past) for past in found])
@@ -39,6 +41,12 @@ def history(fleet_file: Path, output: str, **where: Any) -> None:
         print_table(columns, [_row(past) for past in found])
     else:
         click.echo("no rollout was started")
+
+
+def _past(number: int, journal: Journal) -> PastRollout:
+    entries = journal.read()
+    with naming(journal.path):
+        return past_rollout(number, entries)
 
 
 @click.command()

@@ -12,6 +12,7 @@ from cli.output import output_option, print_facts, print_json, print_line
 from cli.rollout_where import FLEET_FILE, rollouts_of, where_options
 from fleet.errors import ConfigError
 from infra.rollout.journal import Journal
+from infra.rollout.record_file import naming
 from infra.rollout.rollouts import Rollouts
 from infra.rollout.sampling import figures_file, read_figures
 from infra.rollout.steering import require_latest
@@ -67,10 +68,17 @@ def report(
     run = None if load_dir is None else read_saved(load_dir)
     figures = read_figures(figures_file(journal.path))
     name = rollouts.fleet.spec.name
-    found = build(name, int(journal.path.stem), journal.read(), figures, run)
+    entries = journal.read()
+    with naming(journal.path):
+        found = build(name, int(journal.path.stem), entries, figures, run)
     version = importlib.metadata.version("k3fleet")
     page = out or journal.path.with_suffix(".html")
-    page.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ConfigError(
+            f"--out {page}: {page.parent} is no folder. Name another file."
+        ) from error
     page.write_text(render(found, version), encoding="utf-8", newline="\n")
     if output == "json":
         print_json({**report_json(found, version), "page": str(page)})

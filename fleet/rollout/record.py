@@ -32,8 +32,8 @@ PHASES: tuple[Phase, ...] = Phase.__args__  # type: ignore[attr-defined]
 Outcome = Literal["ok", "failed", "inconclusive"]
 Command = Literal["pause", "resume", "abort", "roll-back"]
 Scope = Literal["replica", "rack", "region", "fleet"]
-# Unix time, until the end of 9999: what is no date cannot be shown as one.
-Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
+# Unix time, of the years 1 to 9999: what is no date cannot be shown as one.
+Moment = Annotated[float, Field(ge=-62_135_596_800, le=253_402_300_799)]
 
 
 class Place(FileModel):

@@ -74,6 +74,10 @@ class Journal:
         """Give the state that the record leads to; raise ConfigError where there is none."""
         return self._file.state()
 
+    def begun(self) -> bool:
+        """Say whether there is an entry; the first one may have been torn by a kill."""
+        return self._file.begun()
+
     def count(self) -> int:
         """Count the entries without reading them."""
         return self.path.read_bytes().count(b"\n") if self.path.exists() else 0

@@ -7,6 +7,8 @@ before and after every phase.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,16 @@ from fleet.rollout.record import Entry
 from fleet.rollout.state import State, read_on, read_state
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+_PART = 1 << 16
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say of which file it is that a record is no rollout's."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 @dataclass
@@ -55,12 +67,20 @@ class RecordFile:
     def state(self) -> State:
         """Give the state of the rollout; raise ConfigError for a record that none has written."""
         entries = self.entries()
-        if self._state is None:
-            self._state = read_state(entries)
-        else:
-            self._state = read_on(self._state, entries[self._folded :], self._folded)
+        with naming(self.path):
+            if self._state is None:
+                self._state = read_state(entries)
+            else:
+                self._state = read_on(self._state, entries[self._folded :], self._folded)
         self._folded = len(entries)
         return self._state
+
+    def begun(self) -> bool:
+        """Say whether there is an entry; the first one may have been torn by a kill."""
+        if not self.path.is_file():
+            return False
+        with self.path.open("rb") as file:
+            return any(b"\n" in part for part in iter(lambda: file.read(_PART), b""))
 
     def _continues(self, descriptor: int) -> bool:
         start = self._size - len(self._last)

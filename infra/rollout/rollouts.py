@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from infra.values import assigned_releases, region_plan
 
 FOLDER = "rollouts"
 RECORD = "*.jsonl"
+NUMBER = re.compile(r"[0-9]{4,9}")  # what people put beside the records is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +75,9 @@ class Rollouts:
 
     def records(self) -> Mapping[int, Journal]:
         """Give the records of all rollouts by number, as this working copy has them."""
-        numbers = sorted(int(path.stem) for path in self.folder.glob(RECORD))
-        return {number: self.journal(number) for number in numbers}
+        names = [path.stem for path in self.folder.glob(RECORD) if NUMBER.fullmatch(path.stem)]
+        found = {number: self.journal(number) for number in sorted(map(int, names))}
+        return {number: journal for number, journal in found.items() if journal.begun()}
 
     def latest(self) -> Journal | None:
         """Give the record of the latest rollout, wherever it was driven."""

@@ -38,7 +38,7 @@ def read_figures(path: Path) -> tuple[Figures, ...]:
     """Read what was kept; a line that is damaged, or cut by a kill, is left out."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return ()
     found = []
     for line in lines:
