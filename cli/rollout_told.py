@@ -6,8 +6,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 import click
 
@@ -31,10 +31,18 @@ def telling(events: Path | None) -> Iterator[Say]:
     if events is None:
         yield say
         return
+    lost = False
     with _appended(events) as file:
 
         def both(entry: Began | Ended, action: Do) -> None:
-            _write(file, entry, action)
+            nonlocal lost
+            try:
+                if not lost:
+                    file.write(_line(entry, action))
+            except OSError as error:  # who reads it must not end who drives
+                lost = True
+                why = f"{error.strerror}; the rollout goes on without it"
+                click.echo(f"--events {events}: {why}", err=True)
             say(entry, action)
 
         yield both
@@ -101,16 +109,16 @@ def told(journal: Journal, came: Wait | Over, *, good: str, output: str) -> int:
     return EXIT_GO if isinstance(came, Over) and came.status == good else EXIT_NO_GO
 
 
-def _appended(events: Path) -> TextIO:
+def _appended(events: Path) -> FileIO:
     try:
-        return events.open("a", encoding="utf-8")
+        return events.open("ab", buffering=0)
     except OSError as error:
         raise ConfigError(
             f"--events {events}: cannot be written: {error.strerror}. Name another file."
         ) from error
 
 
-def _write(file: TextIO, entry: Began | Ended, action: Do) -> None:
+def _line(entry: Began | Ended, action: Do) -> bytes:
     event = {
         **entry.model_dump(mode="json", exclude_none=True),
         "wave": action.step.wave,
@@ -118,8 +126,7 @@ def _write(file: TextIO, entry: Began | Ended, action: Do) -> None:
         **({"shared": action.step.shared} if action.step.shared else {}),
         "release": action.target,
     }
-    file.write(json.dumps(event) + "\n")
-    file.flush()
+    return json.dumps(event).encode() + b"\n"
 
 
 def _progress() -> Say:

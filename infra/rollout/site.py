@@ -8,9 +8,11 @@ strategy's deadline, and as soon as somebody asks to turn back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from fleet.errors import ApplyError
 from fleet.release import Release
 from fleet.rollout.record import Phase, Seen, Started
 from fleet.rollout.state import Do
@@ -91,29 +93,30 @@ class RegionsSite:
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
         """Do one phase in each region of the step; the first that is not well is the answer."""
         notes, counted = [], None
-        for name in action.step.regions:
-            part = Part(
-                region=self.regions[name],
-                replicas=tuple(p.replica for p in action.step.places if p.region == name),
-                action=action,
-                waiter=self.waiter(stop),
-                forwards=action.target == self.started.new,
-                require_held=self.require_held,
-                sets=self._sets(self.regions[name]),
-            )
+        parts = {name: self._part(name, action, stop) for name in action.step.regions}
+        for name, part in list(parts.items()):
             result = self._patiently(part)
             if result.outcome == "failed" and action.phase in IN_ROUTING and part.replicas:
-                retreat(part)
-                part.route(on=False)
+                _take_out(part, () if action.phase == "soak" else parts.values())
                 result = Result("failed", f"{result.why}; taken out of routing")
             if result.outcome != "ok":
                 return Result(result.outcome, f"{name}: {result.why}")
             notes += [f"{name}: {result.why}"] if result.why else []
             counted = result.seen
+            del parts[name]
         return Result("ok", listed(notes), counted)
 
-    def _sets(self, region: SiteRegion) -> frozenset[str]:
-        return frozenset(map(region.stack.set_of, (self.started.old, self.started.new)))
+    def _part(self, name: str, action: Do, stop: Callable[[], bool]) -> Part:
+        region = self.regions[name]
+        return Part(
+            region=region,
+            replicas=tuple(p.replica for p in action.step.places if p.region == name),
+            action=action,
+            waiter=self.waiter(stop),
+            forwards=action.target == self.started.new,
+            require_held=self.require_held,
+            sets=frozenset(map(region.stack.set_of, (self.started.old, self.started.new))),
+        )
 
     def _patiently(self, part: Part) -> Result:
         """Do a phase, and do it again when an API server was away meanwhile and is back."""
@@ -296,6 +299,21 @@ class RegionsSite:
         if waited.how == "stopped":
             return unsure(waited)
         return Result("failed", f"while it soaked: {lost}") if lost else OK
+
+
+def _take_out(part: Part, unproved: Iterable[Part]) -> None:
+    """Take what failed out of routing, and what the other regions have of the same step.
+
+    Those were not looked at in this phase yet, and have the same release; where their API server
+    is away they stay as they are.
+    """
+    retreat(part)
+    part.route(on=False)
+    for other in unproved:
+        if other is not part:
+            with suppress(ApplyError):
+                retreat(other)
+                other.route(on=False)
 
 
 def _weights_missing(part: Part) -> str:

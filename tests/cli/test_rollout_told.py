@@ -42,6 +42,19 @@ def test_every_event_is_a_line_that_says_what_it_is_about(tmp_path: Path) -> Non
     }
 
 
+def test_events_that_nobody_takes_any_more_end_no_rollout(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk, or a reader that has gone, would leave a replica drained over night."""
+    action = World(record=[started()]).action
+    assert isinstance(action, Do)
+    with telling(Path("/dev/full")) as say:
+        for at_s in (1.0, 2.0):
+            say(Ended(at_s=at_s, phase="drain", outcome="ok"), action)
+    said = capsys.readouterr().err
+    assert said.count("--events /dev/full: No space left on device; the rollout goes on") == 1
+
+
 def test_a_webhook_hears_what_people_have_to_know(tmp_path: Path) -> None:
     """Not every phase: a phone that rings for each `ok` is switched off."""
     journal = Journal(tmp_path / "0003.jsonl")

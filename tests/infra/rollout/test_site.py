@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from rollout_site import DRAIN_S, FIRST, REGION, REPLICAS, Rig, change, leader, roll
+from rollout_site import (
+    DRAIN_S,
+    FIRST,
+    RACK,
+    REGION,
+    REPLICAS,
+    FakeRegion,
+    Rig,
+    change,
+    leader,
+    roll,
+)
 
-from fleet.rollout.record import Phase
+from fleet.rollout.counters import Counts
+from fleet.rollout.record import Phase, Place, RecordedStep
+from fleet.rollout.state import Do
 from fleet.rollout.strategy import Floor
 from infra.rollout.driver import Result
+from infra.rollout.site import RegionsSite
+from infra.rollout.waiting import Waiter
 from infra.stack_events import Touched
 
 
@@ -225,3 +240,34 @@ def test_a_drain_looks_at_the_floor_once_more(rig: Rig) -> None:
     assert result.outcome == "inconclusive"
     assert "the floor is 2" in result.why
     assert rig.region.pods[leader(rig)].routed
+
+
+@pytest.mark.parametrize(("phase", "out"), [("smoke", True), ("gates", True), ("soak", False)])
+@pytest.mark.parametrize("away", [False, True])
+def test_what_failed_in_one_region_serves_in_no_other(
+    rig: Rig, phase: Phase, out: bool, away: bool
+) -> None:
+    """New pods are born into routing; unproved ones of a bad release would answer all night."""
+    rig.region.mute.add(FIRST)
+    rig.region.counted = Counts(requests=100, errors=0)
+    if phase == "soak":
+        change(rig, FIRST, routed=False)
+    west = FakeRegion(rig.region.stack, list(rig.region.pods))
+    other = REPLICAS[1]
+    places = (
+        Place(replica=FIRST, rack=RACK, region=REGION),
+        Place(replica=other, rack=RACK, region="us-west"),
+    )
+    site = RegionsSite(
+        started=rig.started,
+        regions={REGION: rig.region, "us-west": west},  # type: ignore[dict-item]
+        waiter=lambda stop: Waiter(clock=lambda: rig.now_s, pause=rig._pause, stop=stop),
+    )
+    if phase == "gates":
+        rig.at(1.0, lambda: setattr(rig.region, "counted", Counts(requests=300, errors=150)))
+    west.away = away
+    step = RecordedStep(wave="canary", soak_s=9.0, places=places)
+    result = site.do(Do(step=step, phase=phase, target=rig.started.new, refresh=False), bool)
+    assert result.outcome == "failed"
+    west.away = False
+    assert (other in west.serving()) is (away or not out)
