@@ -93,6 +93,9 @@ def _shift(fleet_file: Path, region: str, target: int, options: Mapping[str, Any
     strategy = load_strategy(options["strategy_file"])
     found = places(fleet_file, options)
     others = _others(found, region)
+    for name in (region, *others):
+        if wrong := found.site(name).wrong_cluster():
+            raise ConfigError(f"{wrong}.")
     traffic = RegionTraffic(objects=ClusterObjects(found.clusters[region]))
     here, there = _receiver(found, region), tuple(_receiver(found, name) for name in others)
     receivers = there if target else (here,)

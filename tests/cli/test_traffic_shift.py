@@ -40,6 +40,7 @@ def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
     for name, rack in (("us-east", "use1-r01"), ("us-west", "usw1-r01")):
         made[name] = RackWorld(release=release)
         made[name].fill(rack, 18, 9)
+        owned(made[name], region=name)
         metadata = {"name": SETS_MAP, "annotations": {SETS_ANNOTATION: "set-a"}}
         made[name].store[f"{MAPS}/{SETS_MAP}"] = {"kind": "ConfigMap", "metadata": metadata}
     clusters = {name: replace(cluster_of(world, name), region=name) for name, world in made.items()}
@@ -52,6 +53,12 @@ def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
     monkeypatch.setattr(cli.racks_where, "RackPlaces", Places)
     monkeypatch.chdir(tmp_path)
     yield made
+
+
+def owned(world: RackWorld, **by: str) -> None:
+    """Say of which fleet or region a namespace is."""
+    labels = world.store["/api/v1/namespaces/k3"]["metadata"]["labels"]
+    labels.update({f"k3fleet.io/{key}": value for key, value in by.items()})
 
 
 def told(world: RackWorld) -> dict[str, str] | None:
@@ -108,3 +115,15 @@ def test_what_cannot_be_is_refused(
     """Before anything is asked or touched."""
     assert main(["traffic", "drain", "fleet.yaml", region, "--yes"]) == 3
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["drain", "restore"])
+@pytest.mark.parametrize("wrong", ["us-east", "us-west"])
+def test_sessions_of_another_fleet_are_left_where_they_are(
+    worlds: dict[str, RackWorld], capsys: pytest.CaptureFixture[str], command: str, wrong: str
+) -> None:
+    """A kubeconfig leads to its cluster, which has a namespace of the same name."""
+    owned(worlds[wrong], fleet="theirs")
+    assert main(["traffic", command, "fleet.yaml", "us-east", "--at-once", "--yes"]) == 3
+    assert f"namespace k3 belongs to fleet theirs, region {wrong}" in capsys.readouterr().err
+    assert told(worlds["us-east"]) is None
