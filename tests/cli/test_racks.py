@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -252,7 +253,7 @@ def test_another_operator_is_not_disturbed(run: Run, world: RackWorld, command: 
     """His lease says who he is; exit code 9."""
     spec = {
         "holderIdentity": "ada@elsewhere/7 rollout 3",
-        "renewTime": "2999-01-01T00:00:00.000000Z",
+        "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "leaseDurationSeconds": 60,
     }
     meta = {"name": "k3fleet-rollout", "annotations": {"k3fleet.io/process": "boot ns 7 1.0"}}
