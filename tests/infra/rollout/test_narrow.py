@@ -68,13 +68,14 @@ def test_what_is_applied_already_needs_nothing_but_the_outputs(rendered: Rendere
     assert own_targets(stated(rendered(*STEP)), rendered(*STEP), STEP) == (PROVIDER,)
 
 
-def test_new_files_of_a_release_come_with_it_and_old_ones_go(rendered: Rendered) -> None:
-    """Their names have a hash of what is in them."""
+def test_new_files_of_a_release_come_with_it(rendered: Rendered) -> None:
+    """Their names have a hash of what is in them; the engine deletes none that it may not judge."""
     old = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "k3", "name": "o-1"}}
     new = {**old, "metadata": {"namespace": "k3", "name": "n-2"}}
     kind = f"{PREFIX}kubernetes:core/v1:ConfigMap::ConfigMap/k3"
-    found = own_targets(stated((*rendered(), old)), (*rendered(*STEP), new), STEP)
-    assert found == (PROVIDER, f"{kind}/n-2", f"{kind}/o-1", f"{LWS}/k3/{STEP[0]}")
+    found = own_targets(stated((*rendered(), old)), (*rendered(*STEP), old, new), STEP)
+    assert found == (PROVIDER, f"{kind}/n-2", f"{LWS}/k3/{STEP[0]}")
+    assert own_targets(stated((*rendered(), old)), rendered(*STEP), STEP) is None
 
 
 def test_another_replica_is_for_the_engine_to_judge(rendered: Rendered) -> None:
