@@ -94,10 +94,10 @@ def test_there_is_no_frontend(region: Region) -> None:
 def test_the_gateway_reads_the_rendered_file(region: Region) -> None:
     """In it the engines' Service, at the engine's port."""
     [pod] = region.pods("gateway")
-    [volume] = named(region.rendered, "Deployment", "gateway")["spec"]["template"]["spec"][
-        "volumes"
-    ]
-    text = named(region.rendered, "ConfigMap", volume["configMap"]["name"])["data"]["envoy.yaml"]
+    pod_spec = named(region.rendered, "Deployment", "gateway")["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume for volume in pod_spec["volumes"]}
+    config = named(region.rendered, "ConfigMap", volumes["config"]["configMap"]["name"])
+    text = config["data"]["envoy.yaml"]
     argv = region.process(pod).cmdline()
     assert Path(argv[argv.index("-c") + 1]).read_bytes() == text.encode()
     assert "engines.k3.svc.cluster.local" in text
