@@ -162,6 +162,8 @@ def rollback(fleet_file: Path, target: str | None, **options: Any) -> int:
     release_of(state.started.old, sources, fleet_file)  # unreadable: said before anything is done
     updated = [name for name, has in state.assigned.items() if has == state.started.new]
     what = f"{state.started.new} -> {state.started.old}: up to {len(updated)} replicas"
+    if fronts := [name for name, has in state.shared.items() if has == state.started.new]:
+        what += f", frontends and gateway of {', '.join(fronts)}"
     click.echo(what, err=options["output"] == "json")
     confirm(yes=options["yes"], what="Roll back?")
     part = (options["scope"], options["keep"])

@@ -26,7 +26,7 @@ from infra.rollout.journal import Journal
 from infra.rollout.machine import holder, now_s, who
 from infra.rollout.rollouts import Rollouts
 from infra.rollout.steering import Driving, drive_on
-from infra.rollout.webhook import require_address
+from infra.rollout.webhook import require_recordable
 from infra.rollout.working_copy import up_to_date
 from lab.interrupts import interruptible
 
@@ -61,7 +61,7 @@ def begin(rollouts: Rollouts, source: str, options: Mapping[str, Any], *, good: 
     new = load_release(source, beside=fleet.path)
     strategy = load_strategy(options["strategy_file"])
     if strategy.webhook is not None:
-        require_address(strategy.webhook, f"{options['strategy_file']}: webhook")
+        require_recordable(strategy.webhook, f"{options['strategy_file']}: webhook")
     for name in options["regions"] or rollouts.regions:
         if name in rollouts.regions:  # what is unknown is said with the plan
             rollouts.venue.require_right(name)

@@ -34,6 +34,16 @@ def require_address(url: str, where: str) -> None:
         raise ConfigError(f"{where}: is no http or https address. Correct it, or leave it out.")
 
 
+def require_recordable(url: str, where: str) -> None:
+    """Raise ConfigError for an address that must not be written down, without showing it."""
+    require_address(url, where)
+    if "@" in urlsplit(url).netloc:
+        raise ConfigError(
+            f"{where}: names a user or a password, and is recorded in the clusters. Take it out, "
+            "and put the address into the variable K3FLEET_WEBHOOK."
+        )
+
+
 @contextmanager
 def webhook(url: str | None, say: Callable[[str], None]) -> Iterator[Send]:
     """Send events one after the other while the block runs; what fails is said once, and left."""

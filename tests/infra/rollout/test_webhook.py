@@ -11,7 +11,7 @@ import pytest
 
 from fleet.errors import ConfigError
 from infra.rollout import webhook as module
-from infra.rollout.webhook import require_address, webhook
+from infra.rollout.webhook import require_address, require_recordable, webhook
 
 SECRET = "T00/B00/not-for-logs"  # noqa: S105 - what must not be shown
 
@@ -108,3 +108,11 @@ def test_what_is_no_address_is_refused_unseen(url: str) -> None:
         require_address(url, "K3FLEET_WEBHOOK")
     assert str(caught.value).startswith("K3FLEET_WEBHOOK: is no http")
     assert url not in str(caught.value)
+
+
+def test_a_password_is_not_recorded() -> None:
+    """The strategy's address is in every cluster's record, for all who may read a ConfigMap."""
+    require_recordable("https://chat.test/hook", "strategy: webhook")
+    with pytest.raises(ConfigError, match="K3FLEET_WEBHOOK") as caught:
+        require_recordable("https://me:hunter2@chat.test/hook", "strategy: webhook")
+    assert "hunter2" not in str(caught.value)
