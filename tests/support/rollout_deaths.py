@@ -53,7 +53,7 @@ def frozen(here: Here, region: str) -> Iterator[None]:
 
 
 def kill_engine(here: Here, lab: Lab, replica: str, release: str) -> None:
-    """End the engine of a replica's new pod once it runs; its pod starts it again."""
+    """End the engine of a replica's new pod once it runs; the replica's pods are made anew."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         folders = [
