@@ -391,7 +391,7 @@ def test_missing_credentials_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatc
     clear_credentials(monkeypatch, shop)
     for verb, words in (("find", ()), ("buy", ("cbo-dear", *BUY)), ("status", ())):
         code, _, err = shop.run(verb, *words)
-        assert (code, "no credentials" in err) == (16, True)
+        assert (code, "no credentials" in err) == (13, True)
     assert shop.market.ledger == []
 
 
@@ -406,7 +406,7 @@ def test_expired_credentials_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("moto.sts.responses.TokenResponse.get_caller_identity", expired)
     code, _, err = shop.run("buy", "cbo-dear", *BUY)
-    assert (code, shop.market.ledger) == (16, [])
+    assert (code, shop.market.ledger) == (13, [])
     assert "the credentials have expired. Log in again." in err
 
 

@@ -55,7 +55,7 @@ def test_dynamo_accepts_every_router_a_fleet_file_can_ask_for(demo: Fleet) -> No
 
 def test_a_frontend_has_time_for_its_streams(demo: Fleet) -> None:
     """Kubernetes kills it after the grace period, whatever Dynamo still does."""
-    values = frontend_values(demo, "demo-us-east", Options())
+    values = frontend_values(demo, demo.release, "demo-us-east", Options())
     drain_s = int(values.env["DYN_HTTP_GRACEFUL_SHUTDOWN_TIMEOUT_SECS"])
     assert drain_s == demo.release.drain_s
     assert values.grace_s > values.pre_stop_s + drain_s

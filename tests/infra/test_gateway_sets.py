@@ -40,13 +40,24 @@ class TwoSets:
 
     def moved(self) -> set[str]:
         """Name the sessions that the new set's frontend answers; every one is answered."""
-        owners = {name: self.rig.owner(name) for name in SESSIONS}
-        assert None not in owners.values()
-        return {n for n, at in owners.items() if at == self.rig.frontends[1].address}
+        moved = self._moved()
+        assert moved is not None
+        return moved
 
     def until(self, condition: Callable[[set[str]], bool]) -> set[str]:
         self.rig.wait(lambda: condition(self.moved()))
         return self.moved()
+
+    def settled(self, condition: Callable[[set[str]], bool]) -> set[str]:
+        """Wait where some are not answered before the gateway's health check has found out."""
+        self.rig.wait(lambda: (moved := self._moved()) is not None and condition(moved))
+        return self.moved()
+
+    def _moved(self) -> set[str] | None:
+        owners = {name: self.rig.owner(name) for name in SESSIONS}
+        if None in owners.values():
+            return None
+        return {n for n, at in owners.items() if at == self.rig.frontends[1].address}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +100,7 @@ def test_a_set_without_a_replica_that_serves_leaves_its_sessions_to_the_other(tw
     canary = two.rig.frontends[1]
     canary.models = []
     try:
-        two.until(lambda moved: not moved)
+        two.settled(lambda moved: not moved)
     finally:
         canary.models = [MODEL]
-    assert two.until(bool) == some
+    assert two.settled(bool) == some

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from fleet.errors import AccountError, ApplyError, BusyError, StateError
+from fleet.errors import AccountError, ApplyError, BusyError, CloudError, StateError
 from infra.provision.account_aws import require_account
 from infra.state.bucket import BucketState
 from infra.state.locks import release_stale_locks
@@ -144,6 +144,17 @@ def test_credentials_of_another_account_are_refused(
 
 def test_no_credentials_at_all_are_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not as a bug of ours."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
     with pytest.raises(AccountError, match="whose credentials"):
+        require_account("us-east", Cluster(MOTO_ACCOUNT))
+
+
+def test_an_account_that_cannot_be_asked_for_is_no_other_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The way to the cloud is what to look at, not the login."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+    with pytest.raises(CloudError, match="AWS cannot be asked"):
         require_account("us-east", Cluster(MOTO_ACCOUNT))
