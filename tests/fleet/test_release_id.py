@@ -228,7 +228,8 @@ def _split(data: Mapping[str, object], dice: random.Random) -> tuple[dict[str, o
             base[key] = value
         else:
             top[key] = value
-            if place == "corrected" and not isinstance(value, dict | list):
+            # Over a base, null takes a key away; what is null itself cannot correct one.
+            if place == "corrected" and not isinstance(value, dict | list | None):
                 base[key] = "wrong"
     return base, top
 
