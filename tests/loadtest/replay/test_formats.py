@@ -88,7 +88,7 @@ def test_an_empty_file_beside_others_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (gzip.compress(b"{}" * 1000), "is compressed (gzip). Unpack it first."),
+        (gzip.compress(b"{}" * 1000, mtime=0), "is compressed (gzip). Unpack it first."),
         (b"PK\x03\x04", "is compressed (zip). Unpack it first."),
         (b"\x28\xb5\x2f\xfd", "is compressed (zstd). Unpack it first."),
         (b"\xff\xfe{\x00", "is UTF-16. Save it as UTF-8."),
