@@ -1,7 +1,8 @@
 """Measure what an estimate assumes of a step, from the steps that a rollout has done.
 
-Pure. Each number is the median over steps that went through forwards, of one region or one
-replica of a step, so it goes into `assumed` of a strategy as it is.
+Pure. Each number is the median over steps that went through forwards: of a region where regions
+are updated one after the other, of a replica for questions. It goes into `assumed` of a strategy
+as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def measured(steps: Iterable[StepStory]) -> Measured | None:
 
     return Measured(
         steps=len(done),
-        drain_s=usual(lambda step, s: s["drain"] / len(step.regions)),
+        drain_s=usual(lambda _step, s: s["drain"]),
         update_s=usual(
             lambda step, s: (
                 (s["preflight"] + s["assign"] + s["apply"] + s["verify"]) / len(step.regions)
@@ -48,8 +49,8 @@ def measured(steps: Iterable[StepStory]) -> Measured | None:
         start_s=usual(lambda _step, s: s["ready"]),
         register_s=usual(lambda _step, s: s["registered"] + s["restore"]),
         # The gates end with a second round of the same questions.
-        questions_s=usual(lambda step, s: 2 * s["smoke"] / len(step.replicas)),
-        window_s=usual(lambda step, s: max(s["gates"] - s["smoke"], 0.0) / len(step.regions)),
+        questions_s=usual(lambda step, s: 2 * s["smoke"] / max(step.most, 1)),
+        window_s=usual(lambda _step, s: max(s["gates"] - s["smoke"], 0.0)),
     )
 
 

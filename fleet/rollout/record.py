@@ -7,6 +7,7 @@ have happened: everything up to the last outcome, and perhaps the intent behind 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -72,6 +73,11 @@ class RecordedStep(FileModel):
         if self.shared:
             return (f"frontends and gateway of {self.shared}",)
         return tuple(place.replica for place in self.places)
+
+    @property
+    def most(self) -> int:
+        """Count its replicas in the region that has most of them."""
+        return max(Counter(place.region for place in self.places).values(), default=0)
 
 
 class Started(FileModel):

@@ -9,7 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fleet.rollout.record import Asked, Began, Ended, Entry, Outcome, Phase, Started
+from fleet.rollout.record import (
+    Asked,
+    Began,
+    Ended,
+    Entry,
+    Outcome,
+    Phase,
+    RecordedStep,
+    Started,
+)
 from fleet.rollout.state import State, after, read_state
 
 
@@ -37,6 +46,7 @@ class StepStory:
     wave: str
     replicas: tuple[str, ...]
     regions: tuple[str, ...]
+    most: int  # replicas in one region
     back: bool
     spans: tuple[Span, ...]
     whole: bool  # it went through its last phase
@@ -91,7 +101,7 @@ def story(entries: Sequence[Entry]) -> Story:
             spans[-1] = replace(spans[-1], to_s=entry.at_s, outcome=entry.outcome, why=entry.why)
             ends[-1] = state.queue[:1] != before.queue[:1] and state.back == before.back
     return Story(
-        steps=tuple(_steps(spans, ends)),
+        steps=tuple(_steps(spans, ends, state.started.steps)),
         asked=tuple(entry for entry in entries if isinstance(entry, Asked)),
     )
 
@@ -109,7 +119,9 @@ def _began(state: State, entry: Began, numbers: Mapping[str, int]) -> Span:
     )
 
 
-def _steps(spans: Sequence[Span], ends: Sequence[bool]) -> Iterable[StepStory]:
+def _steps(
+    spans: Sequence[Span], ends: Sequence[bool], planned: Sequence[RecordedStep]
+) -> Iterable[StepStory]:
     """Group tries by their step; one that was turned round begins anew on its way back."""
     pairs = list(zip(spans, ends, strict=True))
     for _, group in groupby(pairs, key=lambda pair: (pair[0].step, pair[0].back)):
@@ -120,6 +132,7 @@ def _steps(spans: Sequence[Span], ends: Sequence[bool]) -> Iterable[StepStory]:
             wave=first.wave,
             replicas=first.replicas,
             regions=first.regions,
+            most=planned[first.step - 1].most,
             back=first.back,
             spans=tuple(span for span, _ in own),
             whole=own[-1][1],

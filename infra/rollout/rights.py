@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from infra.rollout.cluster import AwayError, Cluster
-from infra.rollout.site import AWAY_S
-from infra.rollout.waiting import Waiter
+from infra.rollout.waiting import AWAY_S, Waiter
 
 Require = Callable[[str], None]
 

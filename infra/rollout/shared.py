@@ -14,8 +14,7 @@ from fleet.errors import ApplyError
 from fleet.rollout.record import Asked, Entry
 from infra.rollout.lease import Leases
 from infra.rollout.ledger import Ledger, Packed, Packer, Stored
-from infra.rollout.site import AWAY_S
-from infra.rollout.waiting import Waiter
+from infra.rollout.waiting import AWAY_S, Waiter
 
 LOOK_S = 1.0  # requests are looked for in every wait; so often the API servers are asked
 

@@ -7,45 +7,34 @@ strategy's deadline, and as soon as somebody asks to turn back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from fleet.errors import ApplyError
 from fleet.release import Release
-from fleet.rollout.record import Phase, Seen, Started
+from fleet.rollout.record import Outcome, Phase, Started
 from fleet.rollout.state import Do
 from fleet.rollout.strategy import Gates
 from infra.rollout import fronting_phases
-from infra.rollout.checks import (
-    SetsTurn,
-    differs,
-    floor_broken,
-    listed,
-    pods_missing,
-    touches_others,
-    weights_missing,
-)
+from infra.rollout.abreast import ABREAST, MOST_ABREAST, Halt, abreast, in_turn
+from infra.rollout.applying import apply, assign, verify
+from infra.rollout.checks import floor_broken, listed, pods_missing
 from infra.rollout.cluster import AwayError
 from infra.rollout.draining import drain
 from infra.rollout.driver import Result
-from infra.rollout.fronting import seen, touches_more
 from infra.rollout.judging import smoke, watched
-from infra.rollout.part import Part, named
+from infra.rollout.part import Part
+from infra.rollout.preflight import preflight
 from infra.rollout.region import SiteRegion
-from infra.rollout.sharing import come, retreat, strewn
-from infra.rollout.verdicts import OK, left_alone, unsure, verdict
-from infra.rollout.waiting import Waiter
-from infra.stack_events import Touched
+from infra.rollout.sharing import come, retreat
+from infra.rollout.verdicts import OK, unsure, verdict
+from infra.rollout.waiting import AWAY_S, Waiter
 
-# An update that a killed driver left behind goes on by itself; it ends within this, or somebody
-# has to look at it.
-LOCKED_S = 300.0
-# An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
-AWAY_S = 300.0
 # What fails in these must not go on answering while people decide.
 IN_ROUTING: frozenset[Phase] = frozenset({"registered", "smoke", "restore", "gates", "soak"})
+_WORSE: tuple[Outcome, ...] = ("ok", "inconclusive", "failed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +49,16 @@ class RegionsSite:
     say: Callable[[str], None] = lambda _text: None
     # Raises where a region may not be touched by this process (any more).
     require_held: Callable[[str], None] = lambda _region: None
+    most_abreast: int = MOST_ABREAST  # regions in which a phase may wait at the same time
 
     @cached_property
     def _phases(self) -> Mapping[Phase, Callable[[Part], Result]]:
         return {
-            "preflight": self._preflight,
+            "preflight": partial(preflight, started=self.started),
             "drain": self._drain,
             "assign": self._assign,
-            "apply": self._apply,
-            "verify": self._verify,
+            "apply": partial(apply, started=self.started),
+            "verify": verify,
             "ready": self._ready,
             "registered": self._registered,
             "smoke": self._smoke,
@@ -91,20 +81,26 @@ class RegionsSite:
         }
 
     def do(self, action: Do, stop: Callable[[], bool]) -> Result:
-        """Do one phase in each region of the step; the first that is not well is the answer."""
-        notes, counted = [], None
-        parts = {name: self._part(name, action, stop) for name in action.step.regions}
-        for name, part in list(parts.items()):
-            result = self._patiently(part)
-            if result.outcome == "failed" and action.phase in IN_ROUTING and part.replicas:
-                _take_out(part, () if action.phase == "soak" else parts.values())
-                result = Result("failed", f"{result.why}; taken out of routing")
-            if result.outcome != "ok":
-                return Result(result.outcome, f"{name}: {result.why}")
-            notes += [f"{name}: {result.why}"] if result.why else []
-            counted = result.seen
-            del parts[name]
-        return Result("ok", listed(notes), counted)
+        """Do one phase in each region of the step; the first of the worst results is the answer.
+
+        A release that failed in one region stays in no other that has not proved it.
+        """
+        halt = Halt(stop)
+        parts = {name: self._part(name, action, halt) for name in action.step.regions}
+        regions = {name: partial(self._patiently, part) for name, part in parts.items()}
+        if len(parts) > 1 and action.phase in ABREAST:
+            came = abreast(regions, halt, self.most_abreast)
+        else:
+            came = in_turn(regions)
+        worst = max(came, key=lambda name: _WORSE.index(came[name].outcome))
+        outcome, why, counted = came[worst]
+        if outcome == "ok":
+            notes = [f"{name}: {came[name].why}" for name in parts if came[name].why]
+            return Result("ok", listed(notes), counted)
+        if outcome == "failed" and action.phase in IN_ROUTING and action.step.places:
+            _take_out(parts, came, action.phase)
+            why += "; taken out of routing"
+        return Result(outcome, f"{worst}: {why}")
 
     def _part(self, name: str, action: Do, stop: Callable[[], bool]) -> Part:
         region = self.regions[name]
@@ -138,46 +134,6 @@ class RegionsSite:
         waited = part.waiter.until(tried, AWAY_S)
         return came[0] if came else unsure(waited)
 
-    def _preflight(self, part: Part) -> Result:
-        """Refuse to take capacity away where little is left, or where somebody else works."""
-        if wrong := part.region.wrong_cluster():
-            return Result("inconclusive", wrong)
-        waited = part.waiter.until(part.locked, LOCKED_S)
-        if waited.how != "held":
-            return unsure(waited)
-        if part.forwards and (wrong := strewn(part)):
-            return Result("inconclusive", wrong)
-        by_hand = part.changed_by_hand(self.started.old, self.started.new)
-        if by_hand and not part.action.overwrite:
-            return Result("inconclusive", left_alone(named(by_hand)))
-        whole = fronting_phases.missing(part) if part.shared and part.forwards else str
-        waited = part.waiter.until(
-            lambda: whole() or self._not_enough(part), self.started.deadlines.registered_s
-        )
-        if waited.how != "held":
-            return unsure(waited)
-        return Result("ok", named(by_hand), self._seen(part) if part.shared else None)
-
-    def _seen(self, part: Part) -> Seen:
-        """Count what frontends will have forgotten when their successors are judged."""
-        reading = part.region.reading((), part.action.target, part.waiter.clock())
-        return seen(reading.frontends.values())
-
-    def _not_enough(self, part: Part) -> str:
-        if missing := _weights_missing(part):
-            return missing
-        serving = part.region.serving()
-        racks = part.region.racks
-        parked = part.region.cluster.parked()
-        if waiting := sorted(parked & set(part.replicas)):
-            return (
-                f"{listed(waiting)} is parked, its rack lacks nodes: k3fleet heal or racks uncordon"
-            )
-        absent = sorted(set(racks) - serving - set(part.replicas) - parked)
-        if part.forwards and absent:
-            return f"other replicas do not serve: {listed(absent)}"
-        return floor_broken(serving, racks, part.replicas, self.started.floor)
-
     def _drain(self, part: Part) -> Result:
         """Take replicas away, if that is still possible: the preflight may be days old."""
         region = part.region
@@ -188,61 +144,7 @@ class RegionsSite:
 
     def _assign(self, part: Part) -> Result:
         self.announce(part.region.stack.release(part.action.target))
-        serial = part.action.serials.get(part.region.cluster.region, 0)
-        written = dict.fromkeys(part.replicas, part.action.target)
-        stack = part.region.stack
-        shared = part.action.target if part.shared else stack.to_tell(self.started.old)
-        stack.assign(written, serial=serial, shared=shared)
-        return OK
-
-    def _apply(self, part: Part) -> Result:
-        """Let Pulumi do what is assigned, after a look at what it would do."""
-        waited = part.waiter.until(part.locked, LOCKED_S)
-        if waited.how != "held":
-            return unsure(waited)
-        by_hand = part.changed_by_hand(self.started.old, self.started.new)
-        if by_hand and not part.action.overwrite:
-            return Result("inconclusive", left_alone(named(by_hand)))
-        stack, refresh, force = part.region.stack, part.action.refresh, part.action.overwrite
-        with part.away():
-            # A state that may be wrong, or a fight over fields, is for the engine to judge.
-            only = None if refresh or force or part.shared else stack.own_targets(part.replicas)
-            preview = None if only else stack.preview(refresh=refresh, force=force)
-        if preview and (others := self._more(part, preview.touched)):
-            return Result(
-                "inconclusive",
-                f"the update would also do this: {others}. Nothing was applied. See who changed "
-                "these objects, undo it or apply it by hand, then resume",
-            )
-        part.hold()
-        with part.away():
-            stack.up(refresh=refresh, force=force, only=only or ())
-        own = named({n: why for n, why in by_hand.items() if part.shared or n in part.replicas})
-        return Result("ok", f"put back: {own}" if own else "")
-
-    def _more(self, part: Part, touched: Iterable[Touched]) -> str:
-        """Say what an update would do beside what its step is about."""
-        if not part.shared:
-            others = part.region.stack.sets(part.replicas)
-            turn = SetsTurn.of(others, part.target_set, part.sets)
-            return touches_others(touched, part.replicas, turn)
-        both = (self.started.old, self.started.new)
-        return touches_more(
-            touched, {key for id_ in both for key in part.region.stack.fronting(id_)}
-        )
-
-    def _verify(self, part: Part) -> Result:
-        """Compare what the cluster has with what the release renders to."""
-        live, rendered = part.region.cluster.workloads(), part.region.stack.rendered()
-        wrong = []
-        for name in part.replicas:
-            if name not in live:
-                wrong.append(f"{name} is not there")
-            elif why := differs(live[name], rendered[name]):
-                wrong.append(f"{name}: {why}")
-        if wrong:
-            return Result("failed", f"the cluster has not what was applied: {listed(wrong)}")
-        return OK
+        return assign(part, self.started)
 
     def _ready(self, part: Part) -> Result:
         target = part.action.target
@@ -301,29 +203,25 @@ class RegionsSite:
         return Result("failed", f"while it soaked: {lost}") if lost else OK
 
 
-def _take_out(part: Part, unproved: Iterable[Part]) -> None:
-    """Take what failed out of routing, and what the other regions have of the same step.
+def _take_out(parts: Mapping[str, Part], came: Mapping[str, Result], phase: Phase) -> None:
+    """Take what failed out of routing, and what other regions have of the same step.
 
-    Those were not looked at in this phase yet, and have the same release; where their API server
-    is away they stay as they are.
+    Those did not prove it in this phase, and have the same release; where their API server is
+    away they stay as they are. A wave that soaks was proved everywhere.
     """
-    retreat(part)
-    part.route(on=False)
-    for other in unproved:
-        if other is not part:
+    failed = [
+        part for name, part in parts.items() if name in came and came[name].outcome == "failed"
+    ]
+    for part in failed:
+        retreat(part)
+        part.route(on=False)
+    if phase == "soak":
+        return
+    for name, part in parts.items():
+        if name not in came or came[name].outcome == "inconclusive":
             with suppress(ApplyError):
-                retreat(other)
-                other.route(on=False)
-
-
-def _weights_missing(part: Part) -> str:
-    """Say where weights are missing; they have to be whole before a replica is taken away."""
-    wanted = part.region.stack.weights_labels(part.action.target)
-    if not wanted:
-        return ""
-    cluster = part.region.cluster
-    missing = weights_missing(cluster.engines(), cluster.node_labels(), part.replicas, wanted)
-    return f"weights of {part.action.target} are not whole: {missing}" if missing else ""
+                retreat(part)
+                part.route(on=False)
 
 
 def _absent(part: Part) -> str:

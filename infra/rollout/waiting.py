@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 POLL_S = 0.5
+# An update that a killed driver left behind goes on by itself; it ends within this, or somebody
+# has to look at it.
+LOCKED_S = 300.0
+# An API server may be away for a while (an upgrade, a lost machine of etcd); then people decide.
+AWAY_S = 300.0
 
 Waited = Literal["held", "late", "stopped"]
 

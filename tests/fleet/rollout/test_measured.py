@@ -22,7 +22,7 @@ def timed(record: list[Entry]) -> list[Entry]:
 
 
 def test_a_step_is_measured_by_region_and_replica() -> None:
-    """Steps of one region, and one of two regions with a replica each: the median is of the one."""
+    """Of one region, and of two with a replica each, which are updated in turn and else abreast."""
     world = World(record=[started()])
     for _ in range(len(PHASES)):
         world.go()
@@ -34,8 +34,8 @@ def test_a_step_is_measured_by_region_and_replica() -> None:
     [_, _, two] = story(timed(world.record)).steps
     found = measured([two])
     assert found is not None
-    assert (found.drain_s, found.update_s, found.questions_s) == (4, 6.5, 4)
-    assert (found.start_s, found.window_s) == (60, 10)
+    assert (found.drain_s, found.update_s, found.questions_s) == (8, 6.5, 8)
+    assert (found.start_s, found.window_s) == (60, 20)
 
 
 def test_what_did_not_go_through_is_no_measure() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 from rollout_site import (
     DRAIN_S,
@@ -262,6 +265,7 @@ def test_what_failed_in_one_region_serves_in_no_other(
         started=rig.started,
         regions={REGION: rig.region, "us-west": west},  # type: ignore[dict-item]
         waiter=lambda stop: Waiter(clock=lambda: rig.now_s, pause=rig._pause, stop=stop),
+        most_abreast=1,  # they have one clock
     )
     if phase == "gates":
         rig.at(1.0, lambda: setattr(rig.region, "counted", Counts(requests=300, errors=150)))
@@ -271,3 +275,31 @@ def test_what_failed_in_one_region_serves_in_no_other(
     assert result.outcome == "failed"
     west.away = False
     assert (other in west.serving()) is (away or not out)
+
+
+def test_the_regions_of_a_step_soak_at_the_same_time(rig: Rig) -> None:
+    """A pause of one ends with that of the other: in turn, the first would wait forever."""
+    both = threading.Barrier(2, timeout=60.0)
+    pauses: list[float] = []
+
+    def waiter(stop: Callable[[], bool]) -> Waiter:
+        own = [0.0]
+
+        def pause(seconds: float) -> None:
+            own[0] += seconds
+            pauses.append(seconds)
+            both.wait()
+
+        return Waiter(clock=lambda: own[0], pause=pause, stop=stop)
+
+    places = tuple(Place(replica=FIRST, rack=RACK, region=name) for name in (REGION, "us-west"))
+    west = FakeRegion(rig.region.stack, list(rig.region.pods))
+    site = RegionsSite(
+        started=rig.started,
+        regions={REGION: rig.region, "us-west": west},  # type: ignore[dict-item]
+        waiter=waiter,
+    )
+    step = RecordedStep(wave="canary", soak_s=9.0, places=places)
+    result = site.do(Do(step=step, phase="soak", target=rig.started.new, refresh=False), bool)
+    assert result.outcome == "ok"
+    assert sum(pauses) == 2 * 9.0
