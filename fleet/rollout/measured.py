@@ -31,7 +31,7 @@ class Measured:
 
 def measured(steps: Iterable[StepStory]) -> Measured | None:
     """Measure; None where no step went through."""
-    done = [(step, _seconds(step)) for step in steps if step.whole and not step.back]
+    done = [(step, phase_seconds(step)) for step in steps if step.whole and not step.back]
     if not done:
         return None
 
@@ -54,8 +54,8 @@ def measured(steps: Iterable[StepStory]) -> Measured | None:
     )
 
 
-def _seconds(step: StepStory) -> Mapping[Phase, float]:
-    """Add up all tries of each phase."""
+def phase_seconds(step: StepStory) -> Mapping[Phase, float]:
+    """Say how long each phase took, all its tries together."""
     found: dict[Phase, float] = defaultdict(float)
     for span in step.spans:
         found[span.phase] += (span.to_s or span.from_s) - span.from_s

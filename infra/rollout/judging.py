@@ -17,6 +17,7 @@ from infra.rollout.driver import Result
 from infra.rollout.fronting import counts_of
 from infra.rollout.part import Part
 from infra.rollout.verdicts import unsure, verdict
+from infra.rollout.waiting import POLL_S
 
 # Replicas that do not answer at all are waited for; of five answers, some with reasoning, and more
 # than one round of them, none takes longer.
@@ -51,7 +52,8 @@ def questioned(part: Part, gates: Gates) -> Result:
         total, wrong, rounds = total.plus(now), listed(now.wrong), rounds + 1
         return "" if broken(total, gates) or rounds >= ROUNDS else wrong
 
-    waited = part.waiter.until(missing, SMOKE_S)
+    # Rounds are apart, so that a fault of a moment is not met in all of them.
+    waited = replace(part.waiter, first_s=POLL_S).until(missing, SMOKE_S)
     if why := broken(total, gates):
         return Result("failed", why)
     if waited.how != "held":

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+# A wait that is over soon is looked at soon again, so it takes twice as long as it has to at most.
+FIRST_S = 1 / 16
 POLL_S = 0.5
 # An update that a killed driver left behind goes on by itself; it ends within this, or somebody
 # has to look at it.
@@ -30,17 +32,19 @@ class Waiter:
     clock: Callable[[], float]  # monotonic, in seconds
     pause: Callable[[float], None]
     stop: Callable[[], bool]
+    first_s: float = FIRST_S  # before the second look
 
     def until(self, missing: Callable[[], str], timeout_s: float) -> Waiting:
         """Look again and again until nothing is missing (an empty text); look once at least."""
-        deadline = self.clock() + timeout_s
+        began_s = self.clock()
+        deadline = began_s + timeout_s
         while True:
             found = missing()
             if not found:
                 return Waiting("held", "")
             if self.stop():
                 return Waiting("stopped", found)
-            left = deadline - self.clock()
-            if left <= 0:
+            now_s = self.clock()
+            if now_s >= deadline:
                 return Waiting("late", found)
-            self.pause(min(POLL_S, left))
+            self.pause(min(max(self.first_s, now_s - began_s), POLL_S, deadline - now_s))

@@ -182,15 +182,18 @@ class Lab:
 
 @contextmanager
 def lab_of(
-    here: Here, fleet: str, strategy: str, releases: Mapping[str, Mapping[str, object]]
+    here: Here, fleet: str, strategy: str, releases: Mapping[str, Mapping[str, object]], *up: str
 ) -> Iterator[Lab]:
-    """Keep the lab of a fleet file up, with releases and a strategy beside it."""
+    """Keep the lab of a fleet file up, with releases and a strategy beside it.
+
+    `up`: more words for `lab up`.
+    """
     for name, fields in releases.items():
         text = yaml.safe_dump({"extends": "vllm-tp8-dcp8", "name": name, **fields})
         (here.folder / f"{name}.yaml").write_text(text)
     (here.folder / "strategy.yaml").write_text(strategy)
     (here.folder / FILE).write_text(fleet)
-    ended = here.run("lab", "up", FILE, "-o", "json")
+    ended = here.run("lab", "up", FILE, "-o", "json", *up)
     assert ended.code == 0, ended.err
     yield Lab(json.loads(ended.out), load_fleet(here.folder / FILE).model.repo)
     assert here.run("lab", "down", FILE).code == 0
