@@ -12,10 +12,10 @@ from typing import cast
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.release import Release
+from infra.file_config import FileConfig
 from infra.rollout.cluster import Cluster
 from infra.rollout.machine import TIME
 from infra.rollout.region import Questions
-from infra.rollout.stack import FileConfig
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
 from infra.state.files import FileState

@@ -58,13 +58,21 @@ class RolloutPlan:
     steps: tuple[PlannedStep, ...]
     soaks_s: Mapping[str, float]
     times: StepTimes  # of one replica, behind the gates of the first wave
-    total_s: float
-    one_by_one_s: float  # the same replicas behind one another, without any wave
     mixing: Mixing
     sets: tuple[str, str]  # of the old and the new release; the same where they are side by side
     frontends: int  # of each set in each region
     unchanged: int  # replicas that run the new release already
     warnings: tuple[str, ...]
+
+    @property
+    def total_s(self) -> float:
+        """All steps and the soaks of their waves."""
+        return sum(step.times.total_s for step in self.steps) + sum(self.soaks_s.values())
+
+    @property
+    def one_by_one_s(self) -> float:
+        """The same replicas behind one another, without any wave."""
+        return sum(len(step.replicas) for step in self.steps) * self.times.total_s
 
 
 def plan_rollout(
@@ -84,11 +92,9 @@ def plan_rollout(
     """
     _check(fleet, new, regions)
     target = release_id(new)
-    plan = make_plan(fleet)
-    wanted = [region for region in plan.regions if not regions or region.name in regions]
-    running = assigned or {}
+    wanted = [r for r in make_plan(fleet).regions if not regions or r.name in regions]
     racks = [
-        _rack_units(region, rack, fleet, target, running)
+        _rack_units(region, rack, fleet, target, assigned or {})
         for region in wanted
         for rack in region.racks
     ]
@@ -101,23 +107,16 @@ def plan_rollout(
     if mix.apart:
         steps = tuple(_kept_apart(steps, strategy.assumed))
     used = {step.wave for step in steps}
-    soaks_s: dict[str, float] = {
-        wave.scope: wave.soak_s for wave in strategy.waves if wave.scope in used
-    }
-    single = _single(waves, start, totals, strategy)
-    moving = sum(len(step.replicas) for step in steps)
     return RolloutPlan(
         old=fleet.release_id,
         new=target,
         steps=steps,
-        soaks_s=soaks_s,
-        times=single,
-        total_s=sum(step.times.total_s for step in steps) + sum(soaks_s.values()),
-        one_by_one_s=moving * single.total_s,
+        soaks_s={wave.scope: wave.soak_s for wave in strategy.waves if wave.scope in used},
+        times=_single(waves, start, totals, strategy),
         mixing=mix,
         sets=(release_set(fleet.release), release_set(new)),
         frontends=fleet.spec.frontends.replicas,
-        unchanged=sum(totals.values()) - moving,
+        unchanged=sum(totals.values()) - sum(len(step.replicas) for step in steps),
         warnings=_warnings(mix, bool(steps)),
     )
 

@@ -12,11 +12,11 @@ import yaml
 from fleet.errors import ConfigError
 from fleet.load import Fleet
 from fleet.region_spec import RegionSpec, named_region
+from infra.file_config import FileConfig
 from infra.kubeconfig import FAULTS
 from infra.provision.cluster import ClusterLook
 from infra.provision.progress import Reporter
 from infra.redaction import Redactor
-from infra.rollout.stack import FileConfig
 from infra.settings import Settings, StackLayer, StackPlace, from_config
 from infra.stacks import StackRunner
 from infra.state.choose import state_at

@@ -14,9 +14,10 @@ from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import Release, release_id
 from fleet.rollout.state import OVER, State
+from infra.file_config import FileConfig
 from infra.provision.ground import FOLDER
 from infra.rollout.journal import Journal
-from infra.rollout.stack import FileConfig, release_of
+from infra.rollout.stack import release_of
 from infra.settings import from_config
 from infra.weights.deployed import Deployed
 

@@ -12,8 +12,9 @@ import yaml
 from fleet.errors import ConfigError
 from fleet.load import Fleet, load_release
 from fleet.release import release_id
+from infra.file_config import FileConfig
 from infra.options import Options
-from infra.rollout.stack import Deployed, FileConfig, Stack
+from infra.rollout.stack import Deployed, Stack
 from infra.settings import Settings, from_config
 from infra.stacks import StackRunner
 
