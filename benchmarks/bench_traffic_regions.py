@@ -15,12 +15,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from cli_runs import Here
+from patience import wait_until
 from region_sessions import Seen, Sessions, Talk, busiest, seen
 from rollout_lab import Lab
 
@@ -43,28 +43,28 @@ assumed: {sessions_per_replica: 20, context_tokens: 20000, prefill_tokens_per_s:
 """
 SESSIONS = {EAST: 10, WEST: 20}
 WORDS, PAUSE_S, WINDOW_S, BEFORE_S = 150, 4.0, 10.0, 30.0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for a condition that an idle machine meets in seconds."""
-    deadline = time.monotonic() + 300
-    while not holds():
-        if time.monotonic() > deadline:
-            raise SystemExit("the lab does not do what was asked of it; see its logs")
-        time.sleep(0.05)
+PATIENCE_S = 300.0  # only ends what hangs
 
 
 def measured(here: Here, talk: Talk, *words: str) -> None:
     """Drain the west once, and print what the east's own sessions saw before and meanwhile."""
     sessions = Sessions(talk)
     with sessions.running(SESSIONS):
-        until(lambda: all(len(sessions.latest(r)) == n for r, n in SESSIONS.items()))
+        wait_until(
+            lambda: all(len(sessions.latest(r)) == n for r, n in SESSIONS.items()),
+            "not every session has been answered",
+            PATIENCE_S,
+        )
         warm = time.monotonic()
         time.sleep(BEFORE_S)
         began = time.monotonic()
         moved = here.run("traffic", "drain", "fleet.yaml", WEST, "--yes", *words)
         told = time.monotonic()
-        until(lambda: {c.region for c in sessions.latest(WEST).values()} == {EAST})
+        wait_until(
+            lambda: {c.region for c in sessions.latest(WEST).values()} == {EAST},
+            "not all sessions have moved",
+            PATIENCE_S,
+        )
         ended = time.monotonic()
     if moved.code or sessions.faults:
         raise SystemExit(f"{moved.err}{sessions.faults[:3]}")

@@ -6,11 +6,12 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import Here
+from patience import wait_until
 from region_sessions import Sessions, Talk
 from rollout_deaths import (
     cordoned,
@@ -321,7 +322,11 @@ def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
         pause_s=2.0,
     )
     with Sessions(talk).running({"east": SESSIONS}) as sessions:
-        wait_until(lambda: len(sessions.latest("east")) == SESSIONS)
+        wait_until(
+            lambda: len(sessions.latest("east")) == SESSIONS,
+            "not every session has been answered",
+            PATIENCE_S,
+        )
         driver = shared.start(*start_words("apart", "--region", "east"))
         wait_for_phase(record(shared, number), "ready", 0)
         assert shared.run("rollout", "pause", FILE).code == 0
@@ -337,14 +342,22 @@ def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
                 if worker_answers(frontend.url, lab.model, east.workers()[pod], http=frontend.http)
             }
             assert known == {set_}
-        wait_until(lambda: len({c.region for c in sessions.latest("east").values()}) == 2)
+        wait_until(
+            lambda: len({c.region for c in sessions.latest("east").values()}) == 2,
+            "sessions are not on two replicas",
+            PATIENCE_S,
+        )
         # Sessions know a replica of the new set by now: for the gates of the next, others come.
         with lab.watched() as seen:
             ended = shared.run("rollout", "resume", FILE)
         assert (ended.code, seen.faults) == (0, []), ended.err
         assert before not in {pod.set for pod in east.engines()}
         gone = sessions.calls[-1].began_s
-        wait_until(lambda: min(c.began_s for c in sessions.latest("east").values()) > gone)
+        wait_until(
+            lambda: min(c.began_s for c in sessions.latest("east").values()) > gone,
+            "not every session has gone on",
+            PATIENCE_S,
+        )
     assert sessions.faults == []
     drained = drained_at(record(shared, number))
     sides = {
@@ -367,10 +380,3 @@ def drained_at(record: Path) -> dict[str, float]:
     names = [place.replica for step in started.steps for place in step.places]
     offset = time.time() - time.monotonic()
     return {name: at - offset for name, at in zip(names, ends, strict=True)}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
+from patience import wait_until
 from region_sessions import Sessions, Talk, busiest, moves
 from rollout_lab import Lab
 
@@ -37,7 +38,6 @@ assumed: {sessions_per_replica: 20, context_tokens: 13000, prefill_tokens_per_s:
 """
 SESSIONS = {EAST: 8, WEST: 20}
 WORDS, PAUSE_S = 100, 3.0  # about 800 tokens, which stand for 13,000
-PATIENCE_S = 120.0
 WINDOW_S = 5.0
 TOUCH = ("--strategy", "strategy.yaml", "--yes")
 
@@ -64,15 +64,11 @@ def sessions(lab: Lab) -> Iterator[Sessions]:
         pause_s=PAUSE_S,
     )
     with Sessions(talk).running(SESSIONS) as running:
-        until(lambda: all(len(running.latest(home)) == n for home, n in SESSIONS.items()))
+        wait_until(
+            lambda: all(len(running.latest(home)) == n for home, n in SESSIONS.items()),
+            "not every session has been answered",
+        )
         yield running
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def all_answered_by(sessions: Sessions, home: str, region: str, since: float) -> bool:
@@ -101,7 +97,7 @@ def test_sessions_move_in_slices_and_each_once(shared: Here, lab: Lab, sessions:
     said = shift(shared, "drain", WEST)
     ended = time.monotonic()
     assert said.count("of the sessions go elsewhere") == 20
-    until(lambda: all_answered_by(sessions, WEST, EAST, ended))
+    wait_until(lambda: all_answered_by(sessions, WEST, EAST, ended), "not all sessions have moved")
     moved = [moves(sessions.calls, name) for name in sessions.latest(WEST)]
     assert moved == [[WEST, EAST]] * SESSIONS[WEST]
     assert [moves(sessions.calls, name) for name in sessions.latest(EAST)] == [[EAST]] * 8
@@ -122,13 +118,16 @@ def test_a_dead_region_gives_all_its_sessions_away_at_once(
         cluster.client.patch(Node, str(node.metadata.name), patch)
     [engine] = [p for p in shared.processes("dynamo.mocker") if f"/{EAST}/" in p.cwd()]
     engine.kill()
-    until(lambda: any(EAST in fault for _, fault in sessions.faults))
+    wait_until(lambda: any(EAST in fault for _, fault in sessions.faults), "no session has failed")
     cost = shared.run("traffic", "drain", FILE, EAST, *TOUCH, "--at-once", "--dry-run")
     assert "at once: all receivers compute nothing else for" in cost.out
     began = time.monotonic()
     shift(shared, "restore", WEST, "--at-once")
     shift(shared, "drain", EAST, "--at-once")
     ended = time.monotonic()
-    until(lambda: all(all_answered_by(sessions, home, WEST, ended) for home in SESSIONS))
+    wait_until(
+        lambda: all(all_answered_by(sessions, home, WEST, ended) for home in SESSIONS),
+        "not all sessions have moved",
+    )
     assert not [fault for at, fault in sessions.faults if at > ended + MOUNTED_S]
     assert busiest(sessions.calls, WEST, WINDOW_S, began) > 2 * paced > 0
