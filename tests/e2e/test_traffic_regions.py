@@ -11,7 +11,7 @@ import pytest
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
 from patience import wait_until
-from region_sessions import Sessions, Talk, busiest, moves
+from region_sessions import EAST, FLEET, WEST, Sessions, busiest, moves, talk_in
 from rollout_lab import Lab
 
 from fleet.load import load_fleet
@@ -20,16 +20,6 @@ from lab.mounts import MOUNTED_S
 pytestmark = pytest.mark.lab
 
 FILE = "fleet.yaml"
-EAST, WEST = "east", "west"
-FLEET = """\
-apiVersion: k3fleet/v1
-name: regions
-release: vllm-tp8-dcp8
-frontends: {replicas: 1}
-regions:
-  - {name: east, gateway_address: 10.0.0.1:8080, racks: [{id: east-r01, replicas: 1}]}
-  - {name: west, gateway_address: 10.0.0.2:8080, racks: [{id: west-r01, replicas: 1}]}
-"""
 # What is true of the sessions below: of a mocked replica's speed, and of prompts 16 times as long.
 STRATEGY = """\
 apiVersion: k3fleet/v1
@@ -56,18 +46,7 @@ def lab(shared: Here) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def sessions(lab: Lab) -> Iterator[Sessions]:
     """Let sessions run through all tests of this file; each begins with a warm cache."""
-    talk = Talk(
-        model=lab.model,
-        gateways={name: region["gateway_url"] for name, region in lab.told["regions"].items()},
-        regions={worker: c.region for c in lab.clusters for worker in c.workers().values()},
-        words=WORDS,
-        pause_s=PAUSE_S,
-    )
-    with Sessions(talk).running(SESSIONS) as running:
-        wait_until(
-            lambda: all(len(running.latest(home)) == n for home, n in SESSIONS.items()),
-            "not every session has been answered",
-        )
+    with Sessions(talk_in(lab, WORDS, PAUSE_S)).running(SESSIONS) as running:
         yield running
 
 
