@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import threading
 from collections import defaultdict
@@ -94,8 +95,9 @@ class Lab:
         patch = {"metadata": {"labels": {RELEASE_LABEL: release}}}
         cluster.client.patch(LeaderWorkerSet, replica, patch, patch_type=PatchType.MERGE)
 
-    def pulumi(self, folder: Path, *words: str) -> tuple[int, str]:
+    def pulumi(self, here: Here, *words: str) -> tuple[int, str]:
         """Run Pulumi by hand on the west's serving stack, as a working copy has it configured."""
+        folder = here.work_dir / "lab/pulumi/serving-west"
         config = folder / "Pulumi.serving-west.yaml"
         command = shlex.join(
             [
@@ -195,6 +197,15 @@ def lab_of(
     assert ended.code == 0, ended.err
     yield Lab(json.loads(ended.out), load_fleet(here.folder / FILE).model.repo)
     assert here.run("lab", "down", FILE).code == 0
+
+
+def copied(here: Here, name: str) -> Here:
+    """Make another working copy of the same fleet: its files, no record, no stacks."""
+    copy = Here(here.folder / name)
+    copy.folder.mkdir()
+    for file in here.folder.glob("*.yaml"):
+        shutil.copy(file, copy.folder)
+    return copy
 
 
 def identity(here: Here, name: str) -> str:
