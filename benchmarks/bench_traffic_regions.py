@@ -15,27 +15,17 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from cli_runs import Here
-from region_sessions import Seen, Sessions, Talk, busiest, seen
-from rollout_lab import Lab
+from patience import wait_until
+from region_sessions import EAST, FLEET, WEST, Seen, Sessions, Talk, busiest, seen, talk_in
+from rollout_lab import PATIENCE_S, Lab
 
 from fleet.load import load_fleet
 
-EAST, WEST = "east", "west"
-FLEET = """\
-apiVersion: k3fleet/v1
-name: regions
-release: vllm-tp8-dcp8
-frontends: {replicas: 1}
-regions:
-  - {name: east, gateway_address: 10.0.0.1:8080, racks: [{id: east-r01, replicas: 1}]}
-  - {name: west, gateway_address: 10.0.0.2:8080, racks: [{id: west-r01, replicas: 1}]}
-"""
 # Contexts of about 20,000 real tokens, since prompts stand for 16 times as many.
 STRATEGY = """\
 apiVersion: k3fleet/v1
@@ -45,26 +35,20 @@ SESSIONS = {EAST: 10, WEST: 20}
 WORDS, PAUSE_S, WINDOW_S, BEFORE_S = 150, 4.0, 10.0, 30.0
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for a condition that an idle machine meets in seconds."""
-    deadline = time.monotonic() + 300
-    while not holds():
-        if time.monotonic() > deadline:
-            raise SystemExit("the lab does not do what was asked of it; see its logs")
-        time.sleep(0.05)
-
-
 def measured(here: Here, talk: Talk, *words: str) -> None:
     """Drain the west once, and print what the east's own sessions saw before and meanwhile."""
     sessions = Sessions(talk)
     with sessions.running(SESSIONS):
-        until(lambda: all(len(sessions.latest(r)) == n for r, n in SESSIONS.items()))
         warm = time.monotonic()
         time.sleep(BEFORE_S)
         began = time.monotonic()
         moved = here.run("traffic", "drain", "fleet.yaml", WEST, "--yes", *words)
         told = time.monotonic()
-        until(lambda: {c.region for c in sessions.latest(WEST).values()} == {EAST})
+        wait_until(
+            lambda: {c.region for c in sessions.latest(WEST).values()} == {EAST},
+            "not all sessions have moved",
+            PATIENCE_S,
+        )
         ended = time.monotonic()
     if moved.code or sessions.faults:
         raise SystemExit(f"{moved.err}{sessions.faults[:3]}")
@@ -95,13 +79,7 @@ def main() -> None:
         up = here.run("lab", "up", "fleet.yaml", "-o", "json")
         try:
             lab = Lab(json.loads(up.out), load_fleet(here.folder / "fleet.yaml").model.repo)
-            talk = Talk(
-                model=lab.model,
-                gateways={n: region["gateway_url"] for n, region in lab.told["regions"].items()},
-                regions={w: c.region for c in lab.clusters for w in c.workers().values()},
-                words=WORDS,
-                pause_s=PAUSE_S,
-            )
+            talk = talk_in(lab, WORDS, PAUSE_S)
             for round_, how in (("a", "--strategy"), ("b", "--at-once")):
                 words = [how, "strategy.yaml"] if how == "--strategy" else [how]
                 measured(here, replace(talk, salt=round_), *words)

@@ -1,7 +1,7 @@
 """Measure a copy of weights: its speed beside boto3's transfer manager, and the memory it takes.
 
 Both talk to one store on loopback, a process that makes bytes as they are asked for and keeps none
-(virtual_s3.py), and take turns; the ratio of each pair is what holds on a machine that others use.
+(`virtual_store`), and take turns; the ratio of each pair holds on a machine that others use too.
 Two ways: bytes come through this machine (the rival: upload_fileobj of a body), and the store
 copies (the rival: client.copy; files of 16 GiB, since none of their bytes move). Ours is measured
 with the store's checksum believed, as the rival does, and, where bytes move, with every byte read
@@ -15,7 +15,6 @@ Exit code 1: ours is slower than the rival, or takes more than 500 MiB.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -26,8 +25,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -36,7 +34,10 @@ from typing import Any
 
 import yaml
 from awscrt import checksums
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from virtual_s3 import BLOCK, BLOCK_BYTES
+from virtual_store import virtual_store
 
 from fleet.load import load_fleet
 from fleet.weights.manifest import FileEntry, Manifest, make_manifest
@@ -116,31 +117,6 @@ def filling(path: Path, check_by: CheckBy) -> Filling:
     return Filling(places=places, needed=needed, regions=("us-east",), check_by=check_by)
 
 
-@contextmanager
-def store(manifest: Manifest) -> Iterator[str]:
-    """Run a store that holds the source; give its address."""
-    folder = f"{SOURCE}/{manifest.revision}"
-    told = {
-        "virtual": {f"{folder}/{e.name}": e.bytes for e in manifest.files if e.bytes > BLOCK_BYTES},
-        "small": {
-            f"{folder}/config.json": base64.b64encode(b"{}").decode(),
-            f"{folder}/k3fleet-manifest.json": base64.b64encode(manifest.to_bytes()).decode(),
-        },
-    }
-    script = Path(__file__).with_name("virtual_s3.py")
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(told) + "\n")
-        process.stdin.flush()
-        try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        finally:
-            process.kill()
-
-
 def rival(url: str, manifest: Manifest, *, through_us: bool) -> None:
     """Copy with boto3's transfer manager as it comes, file by file."""
     import boto3  # noqa: PLC0415 - its import is not the cost of a copy
@@ -173,10 +149,10 @@ def speeds(folder: Path, *, through_us: bool) -> float:
     for _ in range(PAIRS):
         path = fleet_file(folder, "http://127.0.0.1:9", through_us=through_us)
         manifest = make_manifest(weights_of(path), shards(FILES, size, *digests))
-        with store(manifest) as url:
+        with virtual_store(SOURCE, manifest) as url:
             rows["rival"].append(seconds(partial(rival, url, manifest, through_us=through_us)))
         for check_by in ways:
-            with store(manifest) as url:
+            with virtual_store(SOURCE, manifest) as url:
                 ours = filling(fleet_file(folder, url, through_us=through_us), check_by)
                 rows[check_by].append(seconds(partial(ours.run, lambda _: None)))
     ratios = sorted(r / o for r, o in zip(rows["rival"], rows["checksum"], strict=True))
@@ -192,7 +168,7 @@ def peak_mib(folder: Path) -> float:
     """Sync 96 x 16 GiB in a process of its own, end it after a sample, and give its peak."""
     path = fleet_file(folder, "http://127.0.0.1:9", through_us=True)
     manifest = make_manifest(weights_of(path), shards(SHARDS, SHARD_BYTES, "a" * 64, "b" * 16))
-    with store(manifest) as url:
+    with virtual_store(SOURCE, manifest) as url:
         path = fleet_file(folder, url, through_us=True)
         process = subprocess.Popen([sys.executable, __file__, "sync", str(path)])
         while process.poll() is None:

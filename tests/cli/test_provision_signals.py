@@ -8,7 +8,8 @@ import socket
 
 import psutil
 import pytest
-from provision_place import Place, wait_until
+from patience import wait_until
+from provision_place import Place
 
 STACK = "serving-us-east"
 
@@ -36,7 +37,7 @@ def test_a_signal_reaches_the_engine_and_is_waited_for(
     assert process.returncode in (130, -number), told
     assert (place.pulumi.folder / f"interrupted-{STACK}").exists()
     assert locks(place) == []
-    wait_until(lambda: not psutil.pid_exists(place.plugin(STACK)))
+    wait_until(lambda: not psutil.pid_exists(place.plugin(STACK)), "the plugin lives on")
     place.pulumi.answer({})
     assert place.run("up", "--yes") == 0, place.err  # and it looks at what is there first
     assert f"{STACK} refresh" in place.pulumi.asked("refresh")
@@ -48,13 +49,15 @@ def test_a_second_signal_means_now(place: Place) -> None:
     process = place.start("up", "--yes")
     engine = place.hanging(STACK)
     process.send_signal(signal.SIGINT)
-    wait_until((place.pulumi.folder / f"interrupted-{STACK}").exists)
+    wait_until(
+        (place.pulumi.folder / f"interrupted-{STACK}").exists, "the engine was not interrupted"
+    )
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "k3fleet unlock" in told
     assert "k3fleet refresh" in told
-    wait_until(lambda: not psutil.pid_exists(engine))
+    wait_until(lambda: not psutil.pid_exists(engine), "the engine lives on")
     assert locks(place) == ["1.json"]
 
 
@@ -73,7 +76,7 @@ def test_after_a_killed_command_the_engine_that_lives_on_is_named(place: Place) 
     finally:
         os.killpg(engine, signal.SIGKILL)
         os.kill(place.plugin(STACK), signal.SIGKILL)
-    wait_until(lambda: not psutil.pid_exists(engine))
+    wait_until(lambda: not psutil.pid_exists(engine), "the engine lives on")
     place.pulumi.answer({})
     assert place.run("up", "--yes") == 0, place.err
     assert "removed the lock of a dead update" in place.err

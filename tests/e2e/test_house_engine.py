@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-import stamina
 from cli_runs import Here
 from house_fleet import double, write_house_fleet
 from lab_region import Object, Region, address, named
+from patience import wait_until
 
 from fleet.engine import CustomEngine
 from verify.smoke import serves
@@ -21,6 +21,7 @@ from verify.smoke import serves
 pytestmark = pytest.mark.lab
 
 SESSION = "x-dynamo-session-id"
+LOOK_EVERY_S = 1.0  # a look is a process, or a chat
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +54,6 @@ def who_answers(region: Region, session: str) -> str:
     word, pod = told["system_fingerprint"].split()
     assert word == "double"
     return str(pod)
-
-
-def until(what: str, holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    for attempt in stamina.retry_context(on=AssertionError, attempts=None, timeout=120):
-        with attempt:
-            assert holds(), what
 
 
 def test_both_nodes_run_the_command_of_the_release(region: Region) -> None:
@@ -127,8 +121,12 @@ def test_losing_the_second_node_makes_the_replica_anew(region: Region) -> None:
             for name in ("r01-0-0", "r01-0-0-1")
         )
 
-    until("both pods of the replica are new and Ready", made_anew)
-    until("the gateway answers", lambda: serves(region.gateway_url, model))
+    wait_until(made_anew, "the pods of the replica are not new and Ready", pause_s=LOOK_EVERY_S)
+    wait_until(
+        lambda: serves(region.gateway_url, model),
+        "the gateway does not answer",
+        pause_s=LOOK_EVERY_S,
+    )
     assert kept.is_running()
 
 

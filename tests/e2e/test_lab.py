@@ -7,14 +7,13 @@ import shlex
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import stamina
 from cli_runs import Here
+from patience import wait_until
 
 from verify.smoke import listed_models
 
@@ -54,13 +53,6 @@ def by_hand(lab: dict[str, Any], command: str) -> str:
     return done.stdout
 
 
-def until(what: str, holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    for attempt in stamina.retry_context(on=AssertionError, attempts=None, timeout=90):
-        with attempt:
-            assert holds(), what
-
-
 def test_a_second_up_by_hand_changes_nothing(lab: dict[str, Any]):
     """Plain `pulumi up` and the command line must want the same."""
     region = lab["regions"]["here"]
@@ -95,7 +87,7 @@ def test_kubectl_sees_the_replica_and_its_nodes(lab: dict[str, Any], here: Here)
         f"kubectl --kubeconfig {kubeconfig} -n k3 patch configmap {name} --type merge "
         f"-p {shlex.quote(patch)}",
     )
-    until("the change is seen", lambda: shown.read_text().endswith("# by hand\n"))
+    wait_until(lambda: shown.read_text().endswith("# by hand\n"), "the change is not seen")
 
 
 def test_a_replica_that_hangs_leaves_the_router_and_comes_back(lab: dict[str, Any], here: Here):
@@ -105,10 +97,10 @@ def test_a_replica_that_hangs_leaves_the_router_and_comes_back(lab: dict[str, An
     [engine] = here.processes("dynamo.mocker")
     engine.send_signal(signal.SIGSTOP)
     try:
-        until("the model is gone", lambda: not listed_models(url))
+        wait_until(lambda: not listed_models(url), "the model is still listed", pause_s=0.2)
     finally:
         engine.send_signal(signal.SIGCONT)
-    until("the model is back", lambda: bool(listed_models(url)))
+    wait_until(lambda: listed_models(url), "the model is not back", pause_s=0.2)
     assert psutil.pid_exists(engine.pid)
 
 

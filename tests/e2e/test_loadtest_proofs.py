@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 from cli_runs import Here
-from load_lab import Loaded, LoadLab, compared, lab_up, wait_until
+from load_lab import POLL_S, Loaded, LoadLab, compared, lab_up
+from patience import wait_until
 
 from loadtest.client.taxonomy import error_classes
 from loadtest.results.records import Record
@@ -221,6 +222,7 @@ def routed(lab: LoadLab, loads: Mapping[str, Loaded]) -> Iterator[LoadLab]:
     wait_until(
         lambda: lab.cluster.in_routing() == lab.cluster.workers().keys() == leaders.keys(),
         "a replica did not come back",
+        pause_s=POLL_S,
     )
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_runs import Here
-from region_sessions import Sessions, Talk
-from rollout_deaths import (
-    cordoned,
-    frozen,
-    is_terminated,
-    kill_engine,
-    restart_frontend,
-)
+from patience import wait_until
+from region_sessions import Sessions
+from rollout_deaths import cordoned, frozen, is_terminated, kill_engine, restart_frontend
+from rollout_fleet import FLEET, RELEASES, STRATEGY
 from rollout_kills import (
     FIRST_STEP,
     LAST_STEP,
@@ -32,6 +27,7 @@ from rollout_lab import (
     FILE,
     PATIENCE_S,
     Lab,
+    copied,
     identity,
     joined,
     lab_of,
@@ -42,45 +38,15 @@ from rollout_lab import (
     wait_for_event,
     wait_for_phase,
 )
+from rollout_sessions import drained_at, known_sets, sides, talk_by_replica
 
-from fleet.rollout.record import PHASES, Ended, Started
-from infra.rollout.journal import Journal
-from verify.smoke import worker_answers
+from fleet.rollout.record import PHASES
 
 pytestmark = pytest.mark.lab
 
-FLEET = """\
-apiVersion: k3fleet/v1
-name: roll
-release: ./old.yaml
-frontends: {replicas: 1}
-regions:
-  - name: east
-    racks: [{id: e01, healthy_nodes: 4}]
-  - name: west
-    racks: [{id: w01, healthy_nodes: 4}]
-"""
-STRATEGY = """\
-apiVersion: k3fleet/v1
-waves:
-  - {scope: canary, soak: 2s, gates: {min_requests: 5, min_replica_requests: 3}}
-  - {scope: rest, soak: 1s, gates: {min_requests: 5, min_replica_requests: 3}}
-at_once: {per_rack: 1, per_region: 1, regions: 2}
-floor: {rack: 0.5, region: 0.5}
-deadlines: {ready: 45s, registered: 30s, gates: 60s}
-reruns: 0
-webhook: http://127.0.0.1:9/nobody-listens
-"""
 AWAY_S = 30.0
 SESSIONS = 8
 STORY_TOKENS = 1500  # about 14 s: it goes on when the drain begins, and ends in its budget
-RELEASES = {
-    "old": {"drain_s": "30s"},
-    "batch": {"drain_s": "30s", "max_num_seqs": 48},
-    "third": {"drain_s": "30s", "max_num_seqs": 40},
-    "cards": {"drain_s": "30s", "max_num_seqs": 32},
-    "apart": {"drain_s": "30s", "block_size": 256},
-}
 
 
 @pytest.fixture(scope="module")
@@ -139,10 +105,8 @@ def test_the_report_has_figures_of_all_of_it(shared: Here, lab: Lab) -> None:
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
     assert (told["status"], all(step["whole"] for step in told["steps"])) == ("done", True)
-    assert {region["name"]: region["fewest"] for region in told["regions"]} == {
-        "east": 1,
-        "west": 1,
-    }
+    fewest = {region["name"]: region["fewest"] for region in told["regions"]}
+    assert fewest == {"east": 1, "west": 1}
     assert all(look["error_rate"] in (0, None) for r in told["regions"] for look in r["looks"])
     assert any(look["ttft_mean_s"] for r in told["regions"] for look in r["looks"])
     assert told["missing"] == ["What clients saw: give the folder of a load test with --load."]
@@ -152,11 +116,7 @@ def test_the_report_has_figures_of_all_of_it(shared: Here, lab: Lab) -> None:
 @pytest.fixture(scope="module")
 def second(shared: Here, lab: Lab) -> Here:
     """Give another working copy of the same fleet: its files, no record, no stacks."""
-    copy = Here(shared.folder / "second")
-    copy.folder.mkdir()
-    for file in shared.folder.glob("*.yaml"):
-        shutil.copy(file, copy.folder)
-    return copy
+    return copied(shared, "second")
 
 
 @pytest.mark.timeout(2400)  # four minutes on idle cores
@@ -215,7 +175,7 @@ def test_another_working_copy_finds_the_rollout_and_what_was_changed(
     assert state["status"] == "held"
     assert "w01-0: release by-hand, not third-" in state["why"]
     others = {name: uid for name, uid in lab.leaders().items() if name != "w01-0"}
-    code, said = lab.pulumi(stack_folder(shared), "up", "--yes", "--skip-preview")
+    code, said = lab.pulumi(shared, "up", "--yes", "--skip-preview")
     assert code == 0 or "conflict" in said, said  # it takes nothing from others by itself
     assert {name: lab.leaders()[name] for name in others} == others
 
@@ -230,9 +190,8 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
         driver = second.start(*joined(shared, *words))
         wait_for_event(events, "ready", "w01-0")
         busy = shared.run("rollout", "resume", FILE)
-        assert (busy.code, f"/{driver.pid} rollout {latest(shared)}" in busy.err) == (9, True), (
-            busy.err
-        )
+        holder = f"/{driver.pid} rollout {latest(shared)}"
+        assert (busy.code, holder in busy.err) == (9, True), busy.err
         start = shared.run(*start_words("batch"))
         assert (start.code, "Finish it first" in start.err) == (3, True), start.err
         wait_for_event(events, "ready", "w01-1")
@@ -248,10 +207,8 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
     assert "The rollout waits for it" in ended.err
     releases = lab.releases()
     assert {releases["w01-0"], releases["w01-1"]} == {identity(shared, "third")}
-    assert {name: len(uids) for name, uids in seen.pods.items() if name[0] == "e"} == {
-        "e01-0": 1,
-        "e01-1": 1,
-    }
+    kept = {name: len(uids) for name, uids in seen.pods.items() if name[0] == "e"}
+    assert kept == {"e01-0": 1, "e01-1": 1}
     assert len(seen.pods["w01-0"]) <= 2
     # The old pod, the one whose engine was killed, and the one that its group is made anew with.
     assert len(seen.pods["w01-1"]) == 3
@@ -261,13 +218,13 @@ def test_it_ends_in_the_same_state_though_an_api_server_was_away(
 def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab) -> None:
     """Its assignment is of before the other one went on."""
     before = lab.leaders()
-    code, said = lab.pulumi(stack_folder(shared), "up", "--yes", "--skip-preview")
+    code, said = lab.pulumi(shared, "up", "--yes", "--skip-preview")
     assert code != 0
     assert "is older than the deployed" in said, said
     assert "k3fleet rollout sync" in said
     synced = shared.run("rollout", "sync", FILE)
     assert synced.code == 0, synced.err
-    code, said = lab.pulumi(stack_folder(shared), "preview", "--expect-no-changes")
+    code, said = lab.pulumi(shared, "preview", "--expect-no-changes")
     assert code == 0, said
     assert lab.leaders() == before
     past = json.loads(shared.run("history", FILE, "-o", "json").out)
@@ -275,10 +232,6 @@ def test_an_older_checkout_is_refused_until_it_is_synced(shared: Here, lab: Lab)
     assert {one["status"] for one in past} == {"done", "rolled-back"}
     unknown = shared.run("rollback", FILE, "--to", "nobody-12345678", "--yes")
     assert (unknown.code, "has not had it" in unknown.err) == (3, True), unknown.err
-
-
-def stack_folder(here: Here) -> Path:
-    return here.work_dir / "lab/pulumi/serving-west"
 
 
 def test_a_step_whose_node_is_lost_is_held_and_turned_back(shared: Here, lab: Lab) -> None:
@@ -310,67 +263,34 @@ def test_releases_that_are_kept_apart_share_the_sessions_and_no_replica(
     """Each has frontends of its own, a session changes over once at most, and none fails."""
     (shared.folder / "strategy.yaml").write_text(STRATEGY)
     [east] = [cluster for cluster in lab.clusters if cluster.region == "east"]
-    replicas = {worker: pod.removesuffix("-0") for pod, worker in east.workers().items()}
     [before] = {pod.set for pod in east.engines()}
     number = latest(shared) + 1
-    talk = Talk(
-        model=lab.model,
-        gateways={"east": lab.told["regions"]["east"]["gateway_url"]},
-        regions=replicas,
-        words=20,
-        pause_s=2.0,
-    )
-    with Sessions(talk).running({"east": SESSIONS}) as sessions:
-        wait_until(lambda: len(sessions.latest("east")) == SESSIONS)
+    with Sessions(talk_by_replica(lab, east)).running({"east": SESSIONS}) as sessions:
         driver = shared.start(*start_words("apart", "--region", "east"))
         wait_for_phase(record(shared, number), "ready", 0)
         assert shared.run("rollout", "pause", FILE).code == 0
         paused = shared.end(driver)
         assert paused.code == 1, paused.err
-        by_set = {pod.set: pod.name for pod in east.engines() if pod.leader}
-        assert len(by_set) == 2
-        for set_ in by_set:
-            [frontend] = east.frontends(set_)
-            known = {
-                other
-                for other, pod in by_set.items()
-                if worker_answers(frontend.url, lab.model, east.workers()[pod], http=frontend.http)
-            }
-            assert known == {set_}
-        wait_until(lambda: len({c.region for c in sessions.latest("east").values()}) == 2)
+        known = known_sets(lab, east)
+        assert len(known) == 2
+        assert known == {name: {name} for name in known}
+        wait_until(
+            lambda: len({c.region for c in sessions.latest("east").values()}) == 2,
+            "sessions are not on two replicas",
+            PATIENCE_S,
+        )
         # Sessions know a replica of the new set by now: for the gates of the next, others come.
         with lab.watched() as seen:
             ended = shared.run("rollout", "resume", FILE)
         assert (ended.code, seen.faults) == (0, []), ended.err
         assert before not in {pod.set for pod in east.engines()}
         gone = sessions.calls[-1].began_s
-        wait_until(lambda: min(c.began_s for c in sessions.latest("east").values()) > gone)
+        wait_until(
+            lambda: min(c.began_s for c in sessions.latest("east").values()) > gone,
+            "not every session has gone on",
+            PATIENCE_S,
+        )
     assert sessions.faults == []
-    drained = drained_at(record(shared, number))
-    sides = {
-        session: [
-            call.began_s > drained[call.region]
-            for call in sorted(sessions.calls, key=lambda call: call.began_s)
-            if call.session == session
-        ]
-        for session in sessions.latest("east")
-    }
-    assert all(side == sorted(side) for side in sides.values()), sides
-    assert {side[-1] for side in sides.values()} == {True}
-
-
-def drained_at(record: Path) -> dict[str, float]:
-    """Say when each replica was drained, on the clock of calls: before that it ran the old one."""
-    entries = Journal(record).read()
-    ends = [e.at_s for e in entries if isinstance(e, Ended) and e.phase == "drain"]
-    [started] = [e for e in entries if isinstance(e, Started)]
-    names = [place.replica for step in started.steps for place in step.places]
-    offset = time.time() - time.monotonic()
-    return {name: at - offset for name, at in zip(names, ends, strict=True)}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    told = sides(sessions.calls, drained_at(record(shared, number)))
+    assert all(side == sorted(side) for side in told.values()), told
+    assert {side[-1] for side in told.values()} == {True}

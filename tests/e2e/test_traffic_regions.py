@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
-from region_sessions import Sessions, Talk, busiest, moves
+from patience import wait_until
+from region_sessions import EAST, FLEET, WEST, Sessions, busiest, moves, talk_in
 from rollout_lab import Lab
 
 from fleet.load import load_fleet
@@ -19,16 +20,6 @@ from lab.mounts import MOUNTED_S
 pytestmark = pytest.mark.lab
 
 FILE = "fleet.yaml"
-EAST, WEST = "east", "west"
-FLEET = """\
-apiVersion: k3fleet/v1
-name: regions
-release: vllm-tp8-dcp8
-frontends: {replicas: 1}
-regions:
-  - {name: east, gateway_address: 10.0.0.1:8080, racks: [{id: east-r01, replicas: 1}]}
-  - {name: west, gateway_address: 10.0.0.2:8080, racks: [{id: west-r01, replicas: 1}]}
-"""
 # What is true of the sessions below: of a mocked replica's speed, and of prompts 16 times as long.
 STRATEGY = """\
 apiVersion: k3fleet/v1
@@ -37,7 +28,6 @@ assumed: {sessions_per_replica: 20, context_tokens: 13000, prefill_tokens_per_s:
 """
 SESSIONS = {EAST: 8, WEST: 20}
 WORDS, PAUSE_S = 100, 3.0  # about 800 tokens, which stand for 13,000
-PATIENCE_S = 120.0
 WINDOW_S = 5.0
 TOUCH = ("--strategy", "strategy.yaml", "--yes")
 
@@ -56,23 +46,8 @@ def lab(shared: Here) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def sessions(lab: Lab) -> Iterator[Sessions]:
     """Let sessions run through all tests of this file; each begins with a warm cache."""
-    talk = Talk(
-        model=lab.model,
-        gateways={name: region["gateway_url"] for name, region in lab.told["regions"].items()},
-        regions={worker: c.region for c in lab.clusters for worker in c.workers().values()},
-        words=WORDS,
-        pause_s=PAUSE_S,
-    )
-    with Sessions(talk).running(SESSIONS) as running:
-        until(lambda: all(len(running.latest(home)) == n for home, n in SESSIONS.items()))
+    with Sessions(talk_in(lab, WORDS, PAUSE_S)).running(SESSIONS) as running:
         yield running
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def all_answered_by(sessions: Sessions, home: str, region: str, since: float) -> bool:
@@ -101,7 +76,7 @@ def test_sessions_move_in_slices_and_each_once(shared: Here, lab: Lab, sessions:
     said = shift(shared, "drain", WEST)
     ended = time.monotonic()
     assert said.count("of the sessions go elsewhere") == 20
-    until(lambda: all_answered_by(sessions, WEST, EAST, ended))
+    wait_until(lambda: all_answered_by(sessions, WEST, EAST, ended), "not all sessions have moved")
     moved = [moves(sessions.calls, name) for name in sessions.latest(WEST)]
     assert moved == [[WEST, EAST]] * SESSIONS[WEST]
     assert [moves(sessions.calls, name) for name in sessions.latest(EAST)] == [[EAST]] * 8
@@ -122,13 +97,16 @@ def test_a_dead_region_gives_all_its_sessions_away_at_once(
         cluster.client.patch(Node, str(node.metadata.name), patch)
     [engine] = [p for p in shared.processes("dynamo.mocker") if f"/{EAST}/" in p.cwd()]
     engine.kill()
-    until(lambda: any(EAST in fault for _, fault in sessions.faults))
+    wait_until(lambda: any(EAST in fault for _, fault in sessions.faults), "no session has failed")
     cost = shared.run("traffic", "drain", FILE, EAST, *TOUCH, "--at-once", "--dry-run")
     assert "at once: all receivers compute nothing else for" in cost.out
     began = time.monotonic()
     shift(shared, "restore", WEST, "--at-once")
     shift(shared, "drain", EAST, "--at-once")
     ended = time.monotonic()
-    until(lambda: all(all_answered_by(sessions, home, WEST, ended) for home in SESSIONS))
+    wait_until(
+        lambda: all(all_answered_by(sessions, home, WEST, ended) for home in SESSIONS),
+        "not all sessions have moved",
+    )
     assert not [fault for at, fault in sessions.faults if at > ended + MOUNTED_S]
     assert busiest(sessions.calls, WEST, WINDOW_S, began) > 2 * paced > 0

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from api_planes import Plane, PlaneSpec, running
 from cli_runs import K3FLEET
-from provision_place import wait_until
+from patience import wait_until
 from tcp_proxy import TcpProxy
 
 from cli.wiring import tool_surroundings
@@ -94,7 +94,7 @@ class Site:
             text = events.read_text() if events.exists() else ""
             return self.engine() is not None and text.count('"resOutputsEvent"') >= steps
 
-        wait_until(begun)
+        wait_until(begun, f"the engine has not made {steps} objects", pause_s=0.1)
         engine = self.engine()
         assert engine is not None
         return engine

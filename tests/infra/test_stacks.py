@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from patience import wait_until
 
 from fleet.errors import ApplyError, BusyError, ToolError
 from infra.options import Options
@@ -353,21 +354,14 @@ def test_a_running_pulumi_of_this_machine_is_respected(stub: Stub, make_runner: 
     with subprocess.Popen([str(sleeper), "60"]) as holder:
         try:
             runner = make_runner()
-            wait_until(lambda: psutil.Process(holder.pid).name().startswith("pulumi"))
+            wait_until(
+                lambda: psutil.Process(holder.pid).name().startswith("pulumi"), "no pulumi runs"
+            )
             lock(runner, pid=holder.pid, hostname=socket.gethostname())
             with pytest.raises(BusyError, match=f"an update is running: process {holder.pid}@"):
                 runner.up()
         finally:
             holder.kill()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(300):
-        if condition():
-            return
-        pause.wait(0.1)
-    raise AssertionError("not within 30 s")
 
 
 UP = """
@@ -391,14 +385,14 @@ def test_a_signal_ends_the_update_and_all_it_started(
         [sys.executable, "-c", UP, str(tmp_path), json.dumps(stub.env)], stderr=subprocess.DEVNULL
     )
     try:
-        wait_until((stub.folder / "started").exists)
+        wait_until((stub.folder / "started").exists, "no update has begun")
         process.send_signal(number)
         assert process.wait(timeout=30) == -number
     finally:
         process.kill()
     assert (stub.folder / "interrupted").exists()
     plugin = int((stub.folder / "plugin").read_text())
-    wait_until(lambda: not psutil.pid_exists(plugin))
+    wait_until(lambda: not psutil.pid_exists(plugin), "the provider lives on")
 
 
 def test_a_killed_pulumi_leaves_no_provider(stub: Stub, make_runner: MakeRunner) -> None:
@@ -406,7 +400,7 @@ def test_a_killed_pulumi_leaves_no_provider(stub: Stub, make_runner: MakeRunner)
     stub.plan(hangs=True)
 
     def kill() -> None:
-        wait_until((stub.folder / "started").exists)
+        wait_until((stub.folder / "started").exists, "no update has begun")
         plugin = psutil.Process(int((stub.folder / "plugin").read_text()))
         parent = plugin.parent()
         assert parent is not None
@@ -417,4 +411,5 @@ def test_a_killed_pulumi_leaves_no_provider(stub: Stub, make_runner: MakeRunner)
     with pytest.raises(ApplyError, match="was killed by signal 9"):
         make_runner().up()
     killer.join()
-    wait_until(lambda: not psutil.pid_exists(int((stub.folder / "plugin").read_text())))
+    plugin = int((stub.folder / "plugin").read_text())
+    wait_until(lambda: not psutil.pid_exists(plugin), "the provider lives on")

@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_hub import FakeHub, FakeNode
+from patience import wait_until
 
 from fleet.errors import ConfigError
 from fleet.load import Fleet
@@ -102,7 +102,7 @@ def test_killed_in_the_middle_it_goes_on(stage: Stage) -> None:
     """Until everything is there, nothing says so; what is there is not fetched twice."""
     stage.hub.stop_after_first_file(True)
     process = stage.start((REPO, "r1"))
-    wait_until(lambda: len(stage.hub.downloaded) == 1)
+    wait_until(lambda: len(stage.hub.downloaded) == 1, "the first file is not downloaded")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert stage.ready() == set()
@@ -119,7 +119,7 @@ def test_it_ends_when_it_is_told_to(stage: Stage) -> None:
     """The first process of a container ignores SIGTERM unless it asks for it."""
     stage.hub.stop_after_first_file(True)
     process = stage.start((REPO, "r1"))
-    wait_until(lambda: len(stage.hub.downloaded) == 1)
+    wait_until(lambda: len(stage.hub.downloaded) == 1, "the first file is not downloaded")
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == 0
@@ -193,7 +193,7 @@ def test_an_abandoned_download_makes_room(stage: Stage) -> None:
     """1.5 TB that nobody wants any more may be what the next revision lacks."""
     stage.hub.stop_after_first_file(True)
     process = stage.start((REPO, "r1"))
-    wait_until(lambda: len(stage.hub.downloaded) == 1)
+    wait_until(lambda: len(stage.hub.downloaded) == 1, "the first file is not downloaded")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     stage.hub.stop_after_first_file(False)
@@ -208,13 +208,6 @@ def test_one_failing_revision_does_not_hold_up_the_others(stage: Stage) -> None:
     assert code == 1
     assert f"{DRAFT} missing: download failed" in said
     assert stage.ready() == {"r1"}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
 
 
 # What is rendered.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lab_fakes import FakeApi
 from lightkube.resources.core_v1 import ConfigMap
+from patience import wait_until
 
 from lab.api import typed
 from lab.mounts import Mounts
@@ -19,13 +19,6 @@ from lab.volumes import Volume
 
 def config_map(**data: str) -> ConfigMap:
     return typed(ConfigMap, {"metadata": {"name": "c"}, "data": data})
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -57,7 +50,7 @@ def test_a_change_is_seen_without_a_restart(api: FakeApi, mounts: Mounts, tmp_pa
     api.create(config_map(a="1"))
     assert mounts.set_up(volume(tmp_path))
     api.tell("MODIFIED", config_map(a="2", b="3"))
-    until((tmp_path / "b").exists)
+    wait_until((tmp_path / "b").exists, "the change is not seen")
     assert (tmp_path / "a").read_text() == "2"
 
 
@@ -69,9 +62,9 @@ def test_an_optional_one_may_come_later_and_go(
     assert not mounts.set_up(volume(must))
     assert mounts.set_up(volume(may, optional=True))
     api.tell("ADDED", config_map(a="1"))
-    until(lambda: (must / "a").exists() and (may / "a").exists())
+    wait_until(lambda: (must / "a").exists() and (may / "a").exists(), "what came late is not seen")
     api.tell("DELETED", config_map())
-    until(lambda: not (may / "a").exists())
+    wait_until(lambda: not (may / "a").exists(), "the deletion is not seen")
     assert (must / "a").read_text() == "1"  # a kubelet leaves it until the pod ends
 
 
@@ -83,7 +76,7 @@ def test_what_changed_while_nobody_watched_is_caught_up(
     mounts.set_up(volume(tmp_path, optional=True))
     api.objects.clear()
     api.events.put(None)  # the watch ends, and begins again
-    until(lambda: not (tmp_path / "a").exists())
+    wait_until(lambda: not (tmp_path / "a").exists(), "the deletion is not seen")
 
 
 def test_a_pod_that_ended_is_left_alone(api: FakeApi, mounts: Mounts, tmp_path: Path) -> None:
@@ -94,5 +87,5 @@ def test_a_pod_that_ended_is_left_alone(api: FakeApi, mounts: Mounts, tmp_path: 
     mounts.set_up(new)
     mounts.tear_down([old])
     api.tell("MODIFIED", config_map(a="2"))
-    until(lambda: (new.folder / "a").read_text() == "2")
+    wait_until(lambda: (new.folder / "a").read_text() == "2", "the change is not seen")
     assert (old.folder / "a").read_text() == "1"

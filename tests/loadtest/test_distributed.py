@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
@@ -15,6 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from patience import wait_until
 
 from fleet.load import load_fleet
 from infra.render import render_region
@@ -172,12 +172,12 @@ def test_the_rendered_command_lines_start_a_test(
 def wait_for(
     port: int, method: str, path: str, is_right: Callable[[Any], bool], form: str = ""
 ) -> None:
-    pause, deadline = Event(), time.monotonic() + 60
     headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
-    while time.monotonic() < deadline:
+
+    def answered() -> bool:
         with suppress(OSError), closing(HTTPConnection("127.0.0.1", port)) as connection:
             connection.request(method, path, form or None, headers)
-            if is_right(json.load(connection.getresponse())):
-                return
-        pause.wait(0.2)
-    raise AssertionError(f"{method} {path}: not what was expected within a minute")
+            return is_right(json.load(connection.getresponse()))
+        return False
+
+    wait_until(answered, f"{method} {path}: not what was expected", pause_s=0.2)

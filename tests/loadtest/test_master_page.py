@@ -5,20 +5,17 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
+from patience import wait_until
 
 from fleet.errors import ConfigError, LoadError
 from loadtest.play.master_page import UrlPage, in_pod_command, load_state, start_load, stop_load
 from loadtest.run import LOCUSTFILE
 from loadtest.settings import LoadSettings, write_settings
-
-WAIT_S = 60.0
 
 
 def free_port() -> int:
@@ -59,13 +56,6 @@ def page(gateway: str, tokenizer_dir: Path, tmp_path: Path) -> Iterator[UrlPage]
         log.close()
 
 
-def wait_for(what: str, ready: Callable[[], bool]) -> None:
-    deadline, pause = time.monotonic() + WAIT_S, Event()
-    while not ready():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        pause.wait(0.1)
-
-
 def has_worker(page: UrlPage) -> bool:
     try:
         return load_state(page).workers == 1
@@ -75,20 +65,20 @@ def has_worker(page: UrlPage) -> bool:
 
 def test_a_load_is_started_and_stopped_from_afar(page: UrlPage, tmp_path: Path) -> None:
     """Nobody has to open the page to measure a region."""
-    wait_for("a worker", lambda: has_worker(page))
+    wait_until(lambda: has_worker(page), "no worker has come")
     start_load(page, users=3, spawn_per_s=10.0, duration_s=600)
-    wait_for("requests", lambda: load_state(page).requests > 0)
+    wait_until(lambda: load_state(page).requests > 0, "no request was sent")
     assert load_state(page).users == 3
     stop_load(page)
-    wait_for("the end", lambda: load_state(page).state == "stopped")
+    wait_until(lambda: load_state(page).state == "stopped", "it has not stopped")
     worker = tmp_path / "results" / "worker-0"
-    wait_for("results", (worker / "generator.json").exists)
+    wait_until((worker / "generator.json").exists, "there are no results")
     assert (worker / "requests.jsonl").stat().st_size > 0
 
 
 def test_the_command_for_a_pod_asks_the_same_page(page: UrlPage) -> None:
     """In the cluster it runs inside of the master's pod, where the page listens."""
-    wait_for("a worker", lambda: has_worker(page))
+    wait_until(lambda: has_worker(page), "no worker has come")
     port = int(page.url.rpartition(":")[2])
 
     class ByCommand:
@@ -97,7 +87,7 @@ def test_the_command_for_a_pod_asks_the_same_page(page: UrlPage) -> None:
             return subprocess.run([sys.executable, *rest], capture_output=True, check=True).stdout
 
     start_load(ByCommand(), users=1, spawn_per_s=1.0, duration_s=600)
-    wait_for("a user", lambda: load_state(ByCommand()).users == 1)
+    wait_until(lambda: load_state(ByCommand()).users == 1, "no user has come")
     stop_load(ByCommand())
 
 

@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any
 from urllib.request import urlopen
 
+from patience import wait_until
 from websocket import WebSocket, WebSocketTimeoutException, create_connection
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -142,12 +143,13 @@ def browser(folder: Path) -> Iterator[Browser]:
 
 def _address(profile: Path) -> str:
     """Find where the browser's first tab listens."""
-    deadline, pause, port_file = time.monotonic() + MOST_S, Event(), profile / "DevToolsActivePort"
-    while time.monotonic() < deadline:
-        if port_file.exists() and (lines := port_file.read_text().split()):
-            with urlopen(f"http://127.0.0.1:{int(lines[0])}/json", timeout=MOST_S) as answer:
-                tabs = [tab for tab in json.load(answer) if tab["type"] == "page"]
-            if tabs:
-                return str(tabs[0]["webSocketDebuggerUrl"])
-        pause.wait(0.1)
-    raise AssertionError("the browser did not start")
+    port_file = profile / "DevToolsActivePort"
+
+    def tabs() -> list[str]:
+        if not (port_file.exists() and (lines := port_file.read_text().split())):
+            return []
+        with urlopen(f"http://127.0.0.1:{int(lines[0])}/json", timeout=MOST_S) as answer:
+            found = json.load(answer)
+        return [tab["webSocketDebuggerUrl"] for tab in found if tab["type"] == "page"]
+
+    return wait_until(tabs, "the browser did not start")[0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import yaml
 from cli_runs import K3FLEET, Ended, Here
 from lab_region import Region, address
+from patience import wait_until
 
 from infra.rollout.cluster import Cluster
 from lab.network import loopback_address
@@ -24,7 +24,6 @@ from loadtest.results.saved_run import read_saved
 from verify.smoke import chat_answers, worker_answers
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 90.0
 POLL_S = 0.2
 
 
@@ -108,7 +107,11 @@ class LoadLab:
             ["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        wait_until(lambda: self._routes_by(router["mode"]), f"no frontend routes by {router}")
+        wait_until(
+            lambda: self._routes_by(router["mode"]),
+            f"no frontend routes by {router}",
+            pause_s=POLL_S,
+        )
 
     def _routes_by(self, mode: str) -> bool:
         """Say whether one frontend is left, of that mode, knows all replicas, and is reached."""
@@ -144,11 +147,3 @@ def compared(a: Loaded, b: Loaded) -> dict[str, str]:
     told = json.loads(done.stdout)
     assert told["paired"]
     return {found["metric"]: found["word"] for found in told["differences"]}
-
-
-def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
-    """Wait for a condition, and fail when it does not come."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(POLL_S)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 import yaml
 from fake_cluster import FakeCluster
 from fake_pulumi import FakePulumi
+from patience import wait_until
 
 from cli.main import main
 
@@ -97,19 +97,8 @@ class Place:
     def hanging(self, stack: str) -> int:
         """Wait until Pulumi hangs in a stack, and give its process."""
         file = self.pulumi.folder / f"started-{stack}"
-        wait_until(lambda: file.exists() and bool(file.read_text()))
-        return int(file.read_text())
+        return int(wait_until(lambda: file.exists() and file.read_text(), f"no engine of {stack}"))
 
     def plugin(self, stack: str) -> int:
         """Give the process of the plugin that Pulumi has started for a stack."""
         return int((self.pulumi.folder / f"plugin-{stack}").read_text())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    pause = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        pause.wait(0.1)
-    raise AssertionError("not within 60 s")

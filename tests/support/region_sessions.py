@@ -13,7 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+from patience import wait_until
+from rollout_lab import PATIENCE_S, Lab
 
+EAST, WEST = "east", "west"
+FLEET = """\
+apiVersion: k3fleet/v1
+name: regions
+release: vllm-tp8-dcp8
+frontends: {replicas: 1}
+regions:
+  - {name: east, gateway_address: 10.0.0.1:8080, racks: [{id: east-r01, replicas: 1}]}
+  - {name: west, gateway_address: 10.0.0.2:8080, racks: [{id: west-r01, replicas: 1}]}
+"""
 SESSION_HEADER = "X-Dynamo-Session-ID"
 ANSWER_TOKENS = 4
 STEP_WORDS = 5  # that each step adds to a session
@@ -52,6 +64,17 @@ class Talk:
     salt: str = ""  # of the sessions' names and texts: with another one no cache knows them
 
 
+def talk_in(lab: Lab, words: int, pause_s: float) -> Talk:
+    """Ask the gateways of a lab's regions, and know by the worker which region answered."""
+    return Talk(
+        model=lab.model,
+        gateways={name: region["gateway_url"] for name, region in lab.told["regions"].items()},
+        regions={worker: c.region for c in lab.clusters for worker in c.workers().values()},
+        words=words,
+        pause_s=pause_s,
+    )
+
+
 @dataclass
 class Sessions:
     """Sessions in threads; each goes on until it is told to stop, also after a fault."""
@@ -63,7 +86,7 @@ class Sessions:
 
     @contextmanager
     def running(self, counts: Mapping[str, int]) -> Iterator[Sessions]:
-        """Keep so many sessions of each region going while the block runs."""
+        """Keep so many sessions of each region going; the block begins when all were answered."""
         names = [
             (region, f"{region}-{n}{self.talk.salt}")
             for region, count in counts.items()
@@ -73,6 +96,11 @@ class Sessions:
         for thread in threads:
             thread.start()
         try:
+            wait_until(
+                lambda: all(len(self.latest(home)) == count for home, count in counts.items()),
+                "not every session has been answered",
+                PATIENCE_S,
+            )
             yield self
         finally:
             self._stop.set()

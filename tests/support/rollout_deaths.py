@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 from cli_runs import Here
 from lightkube.resources.core_v1 import Node
-from rollout_lab import PATIENCE_S, Lab
+from patience import wait_until
+from rollout_lab import PATIENCE_S, QUICK_S, Lab
 
 
 def is_terminated(here: Here, driver: subprocess.Popen[str]) -> None:
@@ -31,10 +32,7 @@ def locks(here: Here, region: str = "east") -> Iterator[Path]:
 
 def wait_for_lock(here: Here, region: str = "east") -> None:
     """Wait until the update itself runs, behind its preview."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not list(locks(here, region)):
-        assert time.monotonic() < deadline, "no update has begun"
-        time.sleep(0.02)
+    wait_until(lambda: [*locks(here, region)], "no update has begun", PATIENCE_S, QUICK_S)
 
 
 @contextmanager
@@ -54,18 +52,17 @@ def frozen(here: Here, region: str) -> Iterator[None]:
 
 def kill_engine(here: Here, lab: Lab, replica: str, release: str) -> None:
     """End the engine of a replica's new pod once it runs; the replica's pods are made anew."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+
+    def killed() -> int:
         folders = [
             f"/pods/{pod.name}-{pod.uid[:8]}"
             for cluster in lab.clusters
             for pod in cluster.engines()
             if (pod.leader, pod.replica, pod.release) == (True, replica, release)
         ]
-        if killed := _killed(here, folders):
-            return
-        assert time.monotonic() < deadline, f"{replica} has no engine of {release}: {killed}"
-        time.sleep(0.1)
+        return _killed(here, folders)
+
+    wait_until(killed, f"{replica} has no engine of {release}", PATIENCE_S)
 
 
 def restart_frontend(here: Here, lab: Lab, region: str) -> None:
@@ -73,11 +70,11 @@ def restart_frontend(here: Here, lab: Lab, region: str) -> None:
     [cluster] = [one for one in lab.clusters if one.region == region]
     [frontend] = cluster.frontends()
     assert _killed(here, [f"/pods/{frontend.pod}-"])
+    wait_until(
+        lambda: not cluster.frontends(), f"{region}: its frontend is still there", PATIENCE_S
+    )
+    wait_until(cluster.frontends, f"{region}: it has no frontend", PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S
-    for there in (False, True):
-        while bool(cluster.frontends()) != there:
-            assert time.monotonic() < deadline, f"{region}: its frontend: {there}"
-            time.sleep(0.05)
     while why := lab.fault(lab.told["regions"][region]["gateway_url"]):
         assert time.monotonic() < deadline, why
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
 from cli_runs import Ended, Here
+from patience import wait_until
 from rollout_lab import FILE, PATIENCE_S, Lab, Watched, joined, record
 
 from cli.wiring import surroundings
@@ -126,11 +126,13 @@ class Killed:
         """Start a driver of the next working copy, and wait until it drains a replica."""
         copy, before = next(self._next), len(self.look())
         driver = copy.start(*self._at_home(copy, RESUME), point=point)
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(isinstance(e, Began) and e.phase == "drain" for e in self.look()[before:]):
-            assert driver.poll() is None, driver.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+
+        def drains() -> bool:
+            begun = any(isinstance(e, Began) and e.phase == "drain" for e in self.look()[before:])
+            assert begun or driver.poll() is None, driver.communicate()
+            return begun
+
+        wait_until(drains, "no drain has begun", PATIENCE_S, pause_s=0.1)
         return copy, driver
 
     def look(self) -> tuple[Entry, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +18,7 @@ import httpx2
 import yaml
 from cli_runs import Here
 from lightkube.types import PatchType
+from patience import wait_until
 
 from fleet.load import load_fleet, load_release
 from fleet.release import release_id
@@ -29,6 +30,7 @@ from lab.network import loopback_address
 FILE = "fleet.yaml"
 BY_STRATEGY = ("--strategy", "strategy.yaml", "--yes")
 POLL_S = 0.2
+QUICK_S = 0.02  # between looks for what is over soon
 PATIENCE_S = 600.0  # only ends what hangs
 
 
@@ -93,8 +95,9 @@ class Lab:
         patch = {"metadata": {"labels": {RELEASE_LABEL: release}}}
         cluster.client.patch(LeaderWorkerSet, replica, patch, patch_type=PatchType.MERGE)
 
-    def pulumi(self, folder: Path, *words: str) -> tuple[int, str]:
+    def pulumi(self, here: Here, *words: str) -> tuple[int, str]:
         """Run Pulumi by hand on the west's serving stack, as a working copy has it configured."""
+        folder = here.work_dir / "lab/pulumi/serving-west"
         config = folder / "Pulumi.serving-west.yaml"
         command = shlex.join(
             [
@@ -199,6 +202,15 @@ def lab_of(
     assert here.run("lab", "down", FILE).code == 0
 
 
+def copied(here: Here, name: str) -> Here:
+    """Make another working copy of the same fleet: its files, no record, no stacks."""
+    copy = Here(here.folder / name)
+    copy.folder.mkdir()
+    for file in here.folder.glob("*.yaml"):
+        shutil.copy(file, copy.folder)
+    return copy
+
+
 def identity(here: Here, name: str) -> str:
     """Give the id of a release of a lab."""
     return release_id(load_release(f"./{name}.yaml", beside=here.folder / FILE))
@@ -233,22 +245,21 @@ def phase_s(record: Path, phase: str) -> float:
 
 def wait_for_phase(record: Path, phase: str, after: int, patience_s: float = PATIENCE_S) -> int:
     """Wait until a phase has begun behind an entry of a record; give the record's length."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
+
+    def length() -> int:
         entries = Journal(record).read()
-        if any(isinstance(e, Began) and e.phase == phase for e in entries[after:]):
-            return len(entries)
-        time.sleep(0.02)
-    raise AssertionError(f"{phase} has not begun")
+        begun = any(isinstance(e, Began) and e.phase == phase for e in entries[after:])
+        return len(entries) if begun else 0
+
+    return wait_until(length, f"{phase} has not begun", patience_s, QUICK_S)
 
 
 def wait_for_event(events: Path, phase: str, replica: str) -> None:
     """Wait until a file of events says that a phase of a replica has begun."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+
+    def begun() -> bool:
         lines = events.read_text().splitlines() if events.exists() else []
         found = [json.loads(line) for line in lines]
-        if any(event["phase"] == phase and replica in event["replicas"] for event in found):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{phase} has not begun")
+        return any(event["phase"] == phase and replica in event["replicas"] for event in found)
+
+    wait_until(begun, f"{phase} of {replica} has not begun", PATIENCE_S, QUICK_S)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from awscrt import checksums
+from virtual_store import virtual_store
 from weights_site import BUCKETS, SOURCE, Site
 
 from fleet.errors import StoreError
@@ -23,36 +19,9 @@ from fleet.weights.manifest import FileEntry, Manifest, make_manifest
 from fleet.weights.parts import MAX_PART_BYTES, MIB
 from infra.weights.work import Limits
 
-STORE = Path(__file__).parents[3] / "benchmarks/virtual_s3.py"
 GIB = 1024 * MIB
 SHARD = "model-00001-of-000001.safetensors"
 EAST = BUCKETS["us-east"]
-
-
-@contextmanager
-def virtual_store(manifest: Manifest, prefix: str, **limits: int) -> Iterator[str]:
-    """Run a store whose objects are only as large as they say; give its address."""
-    folder = f"{SOURCE}/{prefix}/{manifest.revision}"
-    small = {"config.json": b"{}", "k3fleet-manifest.json": manifest.to_bytes()}
-    told = {
-        "virtual": {f"{folder}/{one.name}": one.bytes for one in manifest.files if one.bytes > 2},
-        "small": {
-            f"{folder}/{name}": base64.b64encode(content).decode()
-            for name, content in small.items()
-        },
-        "limits": limits,
-    }
-    with subprocess.Popen(
-        [sys.executable, str(STORE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(told) + "\n")
-        process.stdin.flush()
-        try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        finally:
-            process.kill()
 
 
 def large(site: Site, size: int) -> Manifest:
@@ -71,7 +40,7 @@ def site(tmp_path: Path) -> Site:
 def copied(site: Site, size: int, limits: Limits, **store: int) -> dict[str, Any]:
     """Have the store copy a shard, and give what it counted."""
     manifest = large(site, size)
-    with virtual_store(manifest, site.prefix, **store) as url:
+    with virtual_store(f"{SOURCE}/{site.prefix}", manifest, **store) as url:
         site.ask = site.target_ask = url
         site.write_fleet()
         site.sync(check_by="checksum", limits=limits)

@@ -210,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the reader of the benchmark wants figures."""
+        """Say nothing: a line for each request would hide what its users print."""
 
 
 def main(told: str) -> None:
@@ -223,7 +223,8 @@ def main(told: str) -> None:
         Handler.objects.small[path] = base64.b64decode(text)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    print(server.server_port, flush=True)
+    sys.stdout.write(f"{server.server_port}\n")
+    sys.stdout.flush()
     server.serve_forever()
 
 
