@@ -24,8 +24,10 @@ from infra.rollout.waiting import POLL_S
 SMOKE_S = 180.0
 # Models draw lots: a healthy one may miss an answer, and does not miss it three times.
 ROUNDS = 3
-# Pages of engines and frontends are read so often; a window is longer in any case.
+# Pages of engines and frontends are read so often. The first times it is sooner, where engines
+# count: then no window is closed without answers of the new replicas, however short it is.
 READ_EVERY_S = 2.0
+SOONER_S = 0.25
 
 
 def smoke(part: Part, gates: Gates) -> Result:
@@ -80,12 +82,20 @@ class _Watch:
 
     def missing(self) -> str:
         """Look again; empty once there is nothing to wait for."""
-        if self.part.waiter.clock() - self.last.at_s >= READ_EVERY_S:
+        if self.part.waiter.clock() - self.last.at_s >= self._pause_s:
             self.last = self._read()
             self.judgement = self._judge()
             if self.judgement.verdict == "again":
                 self.opened = self.last
         return "" if self.judgement.verdict in ("held", "broken") else self.judgement.why
+
+    @property
+    def _pause_s(self) -> float:
+        """Twice as old at each reading, until that is long enough."""
+        replicas = self.first.new.values()
+        if not replicas or any(counts.first_tokens is None for counts in replicas):
+            return READ_EVERY_S
+        return min(READ_EVERY_S, max(SOONER_S, self.last.at_s - self.first.at_s))
 
     def _read(self) -> Reading:
         part = self.part

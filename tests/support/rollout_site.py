@@ -153,6 +153,7 @@ class FakeRegion:
     away: bool = False  # its API server does not answer
     answers: list[Asked] = field(default_factory=lambda: [Asked(answers=5)])  # the last stays
     probes: int = 0
+    readings: int = 0
     new: dict[str, ReplicaCounts] = field(default_factory=dict)
     old: dict[str, ReplicaCounts] = field(default_factory=dict)
     card: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by replica
@@ -240,6 +241,7 @@ class FakeRegion:
 
     def reading(self, step: Collection[str], release: str, at_s: float) -> Reading:
         self.owner()
+        self.readings += 1
         return Reading(
             at_s=at_s, frontends={"frontend": self.counted}, new=dict(self.new), old=dict(self.old)
         )

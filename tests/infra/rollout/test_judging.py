@@ -30,6 +30,26 @@ def test_gates_wait_for_enough_requests(rig: Rig) -> None:
     assert "max_ttft_ratio: not measured" in result.why or "not judged" in result.why
 
 
+def test_enough_answers_of_the_new_replicas_close_a_window_soon(rig: Rig) -> None:
+    """Nothing is left to wait for; then it is looked at as seldom as ever."""
+    rig.region.new = {"new": times(0.5, 100)}
+    rig.at(0.2, lambda: rig.region.new.update(new=times(0.5, 1100)))
+    rig.at(0.4, lambda: setattr(rig.region, "counted", Counts(requests=2000)))
+    result = rig.do("gates")
+    assert (result.outcome, rig.now_s) == ("ok", 0.5)
+    began_s, readings = rig.now_s, rig.region.readings
+    rig.at(began_s + 9.0, lambda: setattr(rig.region, "counted", Counts(requests=4000)))
+    rig.at(began_s + 9.0, lambda: rig.region.new.update(new=times(0.5, 2100)))
+    assert (rig.do("gates").outcome, rig.now_s - began_s) == ("ok", 10.0)
+    assert rig.region.readings - readings == 1 + 8  # at 0.25, 0.5, 1, 2, 4, 6, 8 and 10 s
+
+
+def test_a_window_without_answers_of_the_new_replicas_is_never_short(rig: Rig) -> None:
+    """Where engines count nothing, traffic of the others would close it at once."""
+    rig.at(0.2, lambda: setattr(rig.region, "counted", Counts(requests=2000)))
+    assert (rig.do("gates").outcome, rig.now_s) == ("ok", 2.0)
+
+
 def test_gates_without_traffic_are_inconclusive(rig: Rig) -> None:
     """Nobody knows; that is neither good nor bad."""
     result = rig.do("gates")
