@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +49,7 @@ class FileState:
             return ()
 
     def prepare(self) -> None:
-        """Make the folder, and once the key of the state: Pulumi wants one."""
+        """Make the folder, and once the key of the state; mend what a killed update has torn."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.passphrase.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +57,9 @@ class FileState:
                 flags = os.O_CREAT | os.O_WRONLY | os.O_EXCL
                 with os.fdopen(os.open(self.passphrase, flags, 0o600), "w") as out:
                     out.write(secrets.token_urlsafe(32))
+            for file in self.folder.glob(".pulumi/stacks/*/*.attrs"):
+                with suppress(FileNotFoundError):
+                    _remove_torn(file)
         except OSError as error:
             raise StateError(
                 f"{self.folder}: the state cannot be kept there: {error.strerror}. "
@@ -80,3 +85,16 @@ class FileState:
     def remove(self, lock: Lock) -> None:
         """Remove a lock file."""
         Path(lock.place).unlink(missing_ok=True)
+
+
+def _remove_torn(file: Path) -> None:
+    """Remove what describes a checkpoint unless it is whole: Pulumi needs none.
+
+    It is written anew before the checkpoint is put in its place; killed in the middle, nothing can
+    load the stack any more ("failed to load checkpoint: EOF"). Source: gocloud.dev,
+    blob/fileblob/attrs.go.
+    """
+    try:
+        json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        file.unlink()
