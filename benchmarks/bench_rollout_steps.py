@@ -52,7 +52,7 @@ from infra.rollout.journal import Journal
 from lab.toolchain import ensure_tools
 
 LIMIT_S = 6.0
-ASK_EVERY_S = 0.1  # so that each replica is asked while the gates watch
+ASK_EVERY_S = 0.03  # so that each replica is asked while the gates watch
 RELEASES = {
     "old": {"drain_s": "30s"},
     "new": {"drain_s": "30s", "max_num_seqs": 48},

@@ -6,7 +6,9 @@ The worker is named by its instance id, so that no other answers in its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any, NamedTuple
 
 import httpx2
@@ -32,11 +34,26 @@ class AskedInVainError(Exception):
 
 
 def probe(worker: Worker, model: str, nonce: str, expected: Expected) -> Asked:
-    """Ask all questions, one after the other."""
-    asked = Asked()
-    for question in questions(nonce):
-        asked = asked.plus(_judged(question, worker, model, expected))
-    return asked
+    """Ask all questions side by side; but one that repeats a prompt comes behind that one."""
+
+    def judged(following: Sequence[Question]) -> list[Asked]:
+        return [_judged(question, worker, model, expected) for question in following]
+
+    rows = _rows(questions(nonce))
+    with ThreadPoolExecutor(len(rows)) as pool:
+        found = [one for row in pool.map(judged, rows) for one in row]
+    return reduce(Asked.plus, found, Asked())
+
+
+def _rows(asked: Iterable[Question]) -> list[list[Question]]:
+    """Put each question into a row of its own, and what repeats it behind it."""
+    rows: list[list[Question]] = []
+    for question in asked:
+        if question.repeats:
+            rows[-1].append(question)
+        else:
+            rows.append([question])
+    return rows
 
 
 def _judged(question: Question, worker: Worker, model: str, expected: Expected) -> Asked:

@@ -10,8 +10,10 @@ from infra.rollout.verdicts import OK, unsure
 
 # A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
 OUT_OF_ROUTING_S = 60.0
-# A frontend hears of it a moment later, and may have sent a request meanwhile.
+# A frontend drops it within 0.1 s then (measured); one that does not say so has this long.
 HEARD_S = 2.0
+# What it sent just before is on its way so long at most.
+SETTLED_S = 0.5
 
 
 def drain(part: Part) -> Result:
@@ -38,12 +40,17 @@ def drain(part: Part) -> Result:
     budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
     if not budgets:
         return OK
-    heard_s = part.waiter.clock() + HEARD_S
+    clock, registered = part.waiter.clock, part.region.cluster.workers()
+    workers = frozenset(registered[name] for name in names if name in registered)
+    settled_s = clock() + HEARD_S
 
     def busy() -> str:
-        streams = part.region.streams(part.replicas)
-        early = part.waiter.clock() < heard_s
-        return streams or ("frontends may not have heard yet" if early else "")
+        nonlocal settled_s
+        now_s = clock()
+        if now_s + SETTLED_S < settled_s and part.region.dropped(workers):
+            settled_s = now_s + SETTLED_S
+        streams = part.region.streams(part.replicas)  # looked at last: now they can only get fewer
+        return streams or ("frontends may not have heard yet" if now_s < settled_s else "")
 
     waited = part.waiter.until(busy, max(*budgets, HEARD_S))
     if waited.how == "stopped":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import httpx2
@@ -124,13 +124,16 @@ def test_limits_count_single_answers() -> None:
 
 
 @contextmanager
-def server(answers: dict[str, Any]) -> Iterator[str]:
-    """Serve what is scripted for each question."""
+def server(
+    answers: dict[str, Any], hears: Callable[[str], object] = lambda _name: None
+) -> Iterator[str]:
+    """Serve what is scripted for each question; `hears` is told of each before it is answered."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             [name] = asked["nvext"]["annotations"]
+            hears(name.partition(":")[2])
             answer = answers[name.partition(":")[2]]
             events = b"".join(b"data: %s\n\n" % json.dumps(one).encode() for one in answer)
             data = events + b"data: [DONE]\n\n" if asked.get("stream") else b""
@@ -174,6 +177,23 @@ def test_each_question_is_judged_by_itself() -> None:
         empties=("reasoning",),
         wrong=("tool: another worker answered", "long: HTTP 503"),
     )
+
+
+def test_questions_are_asked_side_by_side() -> None:
+    """Reasoning takes seconds: nobody is answered before four are asked, or one has to give up."""
+    four, heard = Barrier(4, timeout=30.0), list[str]()
+
+    def hears(name: str) -> None:
+        heard.append(name)
+        if name != "long-again":
+            four.wait()
+
+    answers = {name: [reply(question.says)] for name, question in ASKED.items()}
+    expected = Expected(block_tokens=128, parsed=False)
+    with server(answers, hears) as url:
+        asked = probe(Worker(url, WORKER, HTTP, scripted=True), "m", "n", expected)
+    assert asked == Asked(answers=5)
+    assert heard[-1] == "long-again"  # what it repeats is answered by then
 
 
 def test_a_worker_that_is_gone_is_no_crash() -> None:

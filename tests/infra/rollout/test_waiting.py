@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.rollout.waiting import POLL_S, Waiter, Waiting
+from infra.rollout.waiting import FIRST_S, POLL_S, YOUNG_POLL_S, YOUNG_S, Waiter, Waiting
 
 
 class Looks:
@@ -38,15 +38,18 @@ def test_a_wait_loses_no_more_than_it_had_to_take(held_s: float) -> None:
     """A pod leaves its EndpointSlice in 0.2 s: half a second would be lost in each such wait."""
     looks = Looks()
     assert looks.waiter().until(looks.until(held_s), 60.0) == Waiting("held", "")
-    assert looks.now_s - held_s <= max(0.0625, min(held_s, POLL_S))
+    assert looks.now_s - held_s <= max(
+        FIRST_S, min(held_s, YOUNG_POLL_S if held_s < YOUNG_S else POLL_S)
+    )
 
 
 def test_a_long_wait_asks_twice_a_second() -> None:
     """Weights load for minutes, and an API server has more to do."""
     looks = Looks()
     assert looks.waiter().until(looks.until(60.0), 10.0) == Waiting("late", "not yet")
-    assert looks.at_s[:5] == [0.0, 0.0625, 0.125, 0.25, 0.5]
-    assert looks.at_s[5:] == [1.0 + POLL_S * n for n in range(19)]
+    assert looks.at_s[:3] == [0.0, 0.0625, 0.125]
+    assert looks.at_s[3:23] == [YOUNG_POLL_S * (n + 1) for n in range(20)]
+    assert looks.at_s[23:] == [5.0 + POLL_S * (n + 1) for n in range(10)]
 
 
 def test_rounds_of_questions_are_as_far_apart_as_before() -> None:
