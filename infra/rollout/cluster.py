@@ -27,7 +27,7 @@ from fleet.traffic_shift import HEARD_S
 from infra.frontend import PORT as FRONTEND_PORT
 from infra.kubeconfig import DENIED, NO_ANSWER, REQUEST_S, open_client, read_config, told
 from infra.rollout.checks import EnginePod
-from infra.rollout.endpoint import SERVING_ENDPOINT, Endpoint, proxied
+from infra.rollout.endpoint import Endpoint, proxied
 
 ROUTED_LABEL = "k3fleet.io/routed"
 REPLICA_LABEL = "k3fleet.io/replica"
@@ -39,6 +39,7 @@ FLEET_LABEL = "k3fleet.io/fleet"
 WORKER_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 PARKED = "k3fleet.io/parked"  # annotation of a replica's object that was set to no pods
 SERVICE = "engines"
+SERVING_ENDPOINT = "generate"
 
 LeaderWorkerSet = create_namespaced_resource(
     "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"

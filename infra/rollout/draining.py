@@ -10,10 +10,8 @@ from infra.rollout.verdicts import OK, unsure
 
 # A pod leaves an EndpointSlice 0.2 s after its label is off (measured); this is for bad days.
 OUT_OF_ROUTING_S = 60.0
-# A frontend drops it within 0.1 s then (measured); one that does not say so has this long.
+# A frontend hears of it a moment later, and may have sent a request meanwhile.
 HEARD_S = 2.0
-# What it sent just before is on its way so long at most.
-SETTLED_S = 0.5
 
 
 def drain(part: Part) -> Result:
@@ -40,17 +38,12 @@ def drain(part: Part) -> Result:
     budgets = [part.region.drain_s(pod.release) for pod in leaders if pod.ready]
     if not budgets:
         return OK
-    clock, registered = part.waiter.clock, part.region.cluster.workers()
-    workers = frozenset(registered[name] for name in names if name in registered)
-    settled_s = clock() + HEARD_S
+    heard_s = part.waiter.clock() + HEARD_S
 
     def busy() -> str:
-        nonlocal settled_s
-        now_s = clock()
-        if now_s + SETTLED_S < settled_s and part.region.dropped(workers):
-            settled_s = now_s + SETTLED_S
-        streams = part.region.streams(part.replicas)  # looked at last: now they can only get fewer
-        return streams or ("frontends may not have heard yet" if now_s < settled_s else "")
+        streams = part.region.streams(part.replicas)
+        early = part.waiter.clock() < heard_s
+        return streams or ("frontends may not have heard yet" if early else "")
 
     waited = part.waiter.until(busy, max(*budgets, HEARD_S))
     if waited.how == "stopped":

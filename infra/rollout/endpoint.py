@@ -7,7 +7,6 @@ the credentials that it came with. Whoever drives needs `get` and `create` of it
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -16,8 +15,6 @@ import httpx2
 from fleet.errors import ApplyError
 from infra.kubeconfig import NO_ANSWER
 
-HEALTH_PAGE = "/health"
-SERVING_ENDPOINT = "generate"
 PAGE_S = 5.0
 MOST_BYTES = 16 << 20  # of a page of metrics; an engine's has some hundred kilobytes
 
@@ -44,20 +41,6 @@ class Endpoint(NamedTuple):
                 "`create` of `pods/proxy` in the namespace granted (docs/rollout.md), then resume."
             )
         return text if reply.status_code == HTTPStatus.OK else None
-
-
-def listed_workers(frontend: Endpoint) -> frozenset[str] | None:
-    """Give the ids of the workers that a frontend may send requests to; None: it does not say.
-
-    Dynamo 1.6.1 lists on this page what it has found, by the same watch that its router follows.
-    """
-    try:
-        found = json.loads(frontend.page(HEALTH_PAGE) or "")["instances"]
-        return frozenset(
-            str(one["instance_id"]) for one in found if one["endpoint"] == SERVING_ENDPOINT
-        )
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return None
 
 
 def proxied(server: str, namespace: str, pod: str, port: int) -> str:

@@ -17,7 +17,7 @@ from infra.gateway import cluster_of
 from infra.rollout import metrics
 from infra.rollout.checks import EnginePod, listed
 from infra.rollout.cluster import Cluster
-from infra.rollout.endpoint import Endpoint, listed_workers
+from infra.rollout.endpoint import Endpoint
 from infra.rollout.objects import ClusterObjects
 from infra.rollout.stack import Stack
 from infra.traffic import RegionTraffic
@@ -101,13 +101,6 @@ class SiteRegion:
                 elif count:
                     busy.append(f"{pod.replica} works on {count} requests")
         return listed(busy)
-
-    def dropped(self, workers: Collection[str]) -> bool:
-        """Say whether all frontends say that they send nothing to some workers any more."""
-        lists = [listed_workers(frontend) for frontend in self.cluster.frontends()]
-        return bool(lists) and all(
-            known is not None and known.isdisjoint(workers) for known in lists
-        )
 
     def drain_s(self, release: str) -> float:
         """Say how long streams of a release may take to end."""

@@ -124,7 +124,7 @@ def test_a_rollout_goes_through_the_api_server_alone(shared: Here, real: Real) -
     assert seen.faults == []
     drained = [one.why for one in entries if one.phase == "drain"]
     assert drained == ["", ""]  # the engines have said that no stream is left
-    assert 0.5 < phase_s(record, "drain") < 30
+    assert 2 < phase_s(record, "drain") < 30
     smoked = [one.why for one in entries if one.phase == "smoke"]
     assert all("answers" in why for why in smoked), smoked
 

@@ -154,7 +154,6 @@ class FakeRegion:
     answers: list[Asked] = field(default_factory=lambda: [Asked(answers=5)])  # the last stays
     probes: int = 0
     readings: int = 0
-    says_so: bool = False  # frontends say to whom they may send requests
     new: dict[str, ReplicaCounts] = field(default_factory=dict)
     old: dict[str, ReplicaCounts] = field(default_factory=dict)
     card: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by replica
@@ -228,14 +227,6 @@ class FakeRegion:
     def streams(self, replicas: Collection[str]) -> str:
         busy = [name for name in replicas if self.working.get(name)]
         return f"{busy[0]} works on {self.working[busy[0]]} requests" if busy else ""
-
-    def workers(self) -> Mapping[str, str]:
-        return {pod.name: f"worker of {pod.name}" for pod in self.leaders()}
-
-    def dropped(self, workers: Collection[str]) -> bool:
-        """Frontends send to what is in routing, and, when they say nothing, perhaps to others."""
-        known = {worker for pod, worker in self.workers().items() if pod in self.in_routing()}
-        return self.says_so and known.isdisjoint(workers)
 
     def drain_s(self, release: str) -> float:
         return self.stack.release(release).drain_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -191,37 +190,3 @@ def test_a_worker_that_registers_in_another_way_serves_not(spec: dict[str, objec
     cluster = cluster_of(world)
     assert cluster.workers() == {}
     assert cluster.cards() in ({}, {"r01-0-0": {}})
-
-
-def instance(worker: int, endpoint: str = "generate") -> dict[str, object]:
-    """Give what a frontend says of a worker (Dynamo 1.6.1)."""
-    return {"component": "backend", "endpoint": endpoint, "instance_id": worker}
-
-
-@pytest.mark.parametrize(
-    ("page", "dropped"),
-    [
-        ({"instances": [instance(8)]}, True),
-        ({"instances": []}, True),
-        ({"instances": [instance(8), instance(7, "worker_kv_query_source")]}, True),
-        ({"instances": [instance(8), instance(7)]}, False),
-        ({"instances": [{"endpoint": "generate"}]}, False),
-        ({"instances": None}, False),
-        ({"status": "healthy"}, False),
-        ([], False),
-        ("<html>", False),
-    ],
-)
-def test_a_worker_is_dropped_when_a_frontend_says_so(page: object, dropped: bool) -> None:
-    """One that says something else, or nothing, may still send requests to it."""
-    host = own_host()
-    with pages(FRONTEND_PORT, page if isinstance(page, str) else json.dumps(page), host):
-        assert region(Cluster(host, {"r01-0": "old"})).dropped({"7"}) is dropped
-
-
-def test_a_frontend_that_does_not_answer_has_dropped_nothing() -> None:
-    """Nor has a region whose frontends are not Ready: they come back with what they knew."""
-    cluster = Cluster(own_host(), {"r01-0": "old"})
-    assert not region(cluster).dropped({"7"})
-    cluster.frontends = lambda _set="": ()  # type: ignore[method-assign]
-    assert not region(cluster).dropped({"7"})

@@ -88,18 +88,6 @@ def test_an_idle_replica_is_given_a_moment(rig: Rig) -> None:
     assert rig.now_s == 4.0
 
 
-def test_an_idle_replica_that_no_frontend_knows_is_given_half_a_second(rig: Rig) -> None:
-    """What was sent to it just before they dropped it is on its way, and has to be seen."""
-    rig.region.says_so = True
-    assert (rig.do("drain"), rig.now_s) == (Result("ok"), 0.5)
-    change(rig)
-    rig.region.route(rig.region.pods[0], on=True)
-    began_s = rig.now_s
-    rig.at(began_s + 0.4, lambda: rig.region.working.update({FIRST: 1}))
-    rig.at(began_s + 4.0, rig.region.working.clear)
-    assert (rig.do("drain"), rig.now_s - began_s) == (Result("ok"), 4.0)
-
-
 def test_streams_that_outlive_the_budget_are_named(rig: Rig) -> None:
     """They are cut; nobody may be surprised by it."""
     rig.region.working = {FIRST: 3}
