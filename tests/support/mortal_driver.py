@@ -111,7 +111,7 @@ def _waiting(phase: str) -> None:
     until = Waiter.until
 
     def mortal(waiter: Waiter, missing: Callable[[], str], timeout_s: float) -> object:
-        meant = now[-1:] == [phase] and threading.current_thread() is threading.main_thread()
+        meant = now[-1:] == [phase] and not threading.current_thread().daemon  # as keepers are
         if not meant:
             return until(waiter, missing, timeout_s)
         until(Waiter(clock=waiter.clock, pause=die, stop=waiter.stop), missing, timeout_s)

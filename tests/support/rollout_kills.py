@@ -115,11 +115,14 @@ class Killed:
     def paused(self) -> None:
         """Ask for a pause in a drain: the asker dies behind it, the driver as it notes it."""
         copy, driver = self._draining("asked pause clusters")
+        driver.send_signal(signal.SIGSTOP)  # it is still in its drain when it is asked
         [other] = [one for one in self.copies if one is not copy]
-        asker = other.start(*self._at_home(other, ("rollout", "pause", FILE)), point="touch - left")
-        for process, of in ((asker, other), (driver, copy)):
-            ended = of.end(process)
-            assert ended.code == -signal.SIGKILL, ended.err
+        words = self._at_home(other, ("rollout", "pause", FILE))
+        asked = other.end(other.start(*words, point="touch - left"))
+        assert asked.code == -signal.SIGKILL, asked.err
+        driver.send_signal(signal.SIGCONT)
+        ended = copy.end(driver)
+        assert ended.code == -signal.SIGKILL, ended.err
         self.look()
 
     def _draining(self, point: str = "") -> tuple[Here, subprocess.Popen[str]]:
